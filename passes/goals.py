@@ -543,9 +543,9 @@ def with_types(
 
     `interface` may also say which types inputs and outputs have. Raises `ValueError` for what has no meaning.
     """
-    held = [interface] if isinstance(interface, str) else list(interface or ())
-    own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
-    goal = with_carriers(goal, [text for text in held if text not in own])
+    interfaces = [interface] if isinstance(interface, str) else list(interface or ())
+    own = [text for text in interfaces if "=" not in text or text.startswith(("input:", "output:"))]
+    goal = with_carriers(goal, [text for text in interfaces if text not in own])
     if types is None:
         for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
             if value:

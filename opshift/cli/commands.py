@@ -73,10 +73,10 @@ _SAME = "give --target or --opset, not both"
 
 def _backend(options: argparse.Namespace) -> Backend | None:
     """Find the backend that `--target` names; raises `ValueError` for an opset."""
-    found = resolving.find_backend(options.target)
-    if found is None and options.target is not None:
+    backend = resolving.find_backend(options.target)
+    if backend is None and options.target is not None:
         raise ValueError(f"{options.target} is an opset: use --opset {options.target}")
-    return found
+    return backend
 
 
 def fold_goal(options: argparse.Namespace) -> Goal:
@@ -100,8 +100,8 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     for text in options.opset:
         domain, equals, number = text.rpartition("=")
         target = {domain: int(number)} if equals and number.isdigit() else text
-        found, of_target = resolving.resolve_target(target)
-        for domain, opset in found.items():
+        named, of_target = resolving.resolve_target(target)
+        for domain, opset in named.items():
             if targets.setdefault(domain, opset) != opset:
                 raise ValueError(
                     f"--opset names two opsets for domain {domain or 'ai.onnx'!r}: {targets[domain]} and "
@@ -177,10 +177,10 @@ def _read_deny_list(path: Path) -> list[str]:
 
     text = text_of(path)
     if path.suffix == ".toml":
-        held = loads(text, str(path)).get("ops")
-        if not isinstance(held, list):
+        ops = loads(text, str(path)).get("ops")
+        if not isinstance(ops, list):
             raise ValueError(f'{path} has no list `ops`; write ops = ["Gelu", "Sub"]')
-        return [str(name) for name in held]
+        return [str(name) for name in ops]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
@@ -234,15 +234,15 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
         return None
     from opshift.trying import door as trying
 
-    given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
+    given = {name: value for name in ("tries", "seconds") if (value := getattr(options, name)) is not None}
     bound = trying.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
         raise ValueError("--tries must be 1 or more, --seconds more than 0")
     if options.learn is not None:
         trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    found = trying.backend_of(goal, options.python, options.adapter)
-    return trying.TrialManner(found, bound, options.repro, options.learn, file)
+    backend = trying.backend_of(goal, options.python, options.adapter)
+    return trying.TrialManner(backend, bound, options.repro, options.learn, file)
 
 
 def _report(
@@ -327,25 +327,25 @@ def verify(options: argparse.Namespace) -> int:
         for side in (before, after):
             engine.check_model(side.model)
         wanted = check_inputs(_read_inputs(options), before.model)
-        found = compare_models(before, after, wanted, exact=options.exact)
+        verification = compare_models(before, after, wanted, exact=options.exact)
     if options.evidence:
         from opshift.jobs import evidence
 
         how = {"grade": "close", "promise": False, "plain": True}
         models = evidence.digests(options.before), evidence.digests(options.after)
-        evidence.write(options.evidence, *models, found, how, wanted)
+        evidence.write(options.evidence, *models, verification, how, wanted)
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
-        whole = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=found)
+        whole = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=verification)
         with _report(options, whole):
             pass
     if options.format == "json":
-        print(documents.render_document(options.command, asdict(found)))
-    elif not found.equal or not options.quiet:
-        lines = [outcome_.verdict(found), *outcome_.list_measurements(found)]
-        print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
-    return code_of(found)
+        print(documents.render_document(options.command, asdict(verification)))
+    elif not verification.equal or not options.quiet:
+        lines = [outcome_.verdict(verification), *outcome_.list_measurements(verification)]
+        print("\n".join(lines + (outcome_.proof_details(verification) if options.verbose else [])))
+    return code_of(verification)
 
 
 @process.ours()
@@ -358,20 +358,20 @@ def diff(options: argparse.Namespace) -> int:
         one, other = (_side(path) for path in (options.before, options.after))
         for side in (one, other):
             engine.check_model(side.model)
-        found = difference(one, other, (options.before, options.after))
+        differences = difference(one, other, (options.before, options.after))
     if options.report:
         from opshift.cli import report
 
         with write_beside(
-            options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])
+            options.report, report.difference_page(differences, one.model, other.model, ["opshift", *options.typed])
         ):
             pass
     if options.format == "json":
-        print(documents.render_document(options.command, asdict(found)))
+        print(documents.render_document(options.command, asdict(differences)))
     else:
-        for line in found.lines:
+        for line in differences.lines:
             display.say(line)
-    return DIFFERENT if found else DONE
+    return DIFFERENT if differences else DONE
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -379,11 +379,11 @@ def _replay(options: argparse.Namespace) -> int:
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
-    held = evidence.read_evidence(options.evidence)
-    why = evidence.mismatch(held, options.before, options.after)
+    recorded = evidence.read_evidence(options.evidence)
+    why = evidence.mismatch(recorded, options.before, options.after)
     if why:
         raise ValueError(why)
-    how = held["how"]
+    how = recorded["how"]
     with working(options):
         before, after = (_side(path) for path in (options.before, options.after))
     wanted = check_inputs(
@@ -397,16 +397,16 @@ def _replay(options: argparse.Namespace) -> int:
         before.model,
     )
     with working(options):
-        found = verify_apart(
+        verification = verify_apart(
             before, after, grade=how["grade"], wanted=wanted, plain=how["plain"], promise=how["promise"]
         )
-    said = evidence.compare_proofs(held, found)
-    parts = f"{outcome_.several(len(held['regions']), 'kind')} of changed parts"
-    lines = said or [f"the evidence is confirmed: {held['status']}, {parts} proved again"]
+    said = evidence.compare_proofs(recorded, verification)
+    parts = f"{outcome_.several(len(recorded['regions']), 'kind')} of changed parts"
+    lines = said or [f"the evidence is confirmed: {recorded['status']}, {parts} proved again"]
     if options.format == "json":
         print(
             documents.render_document(
-                options.command, {"holds": not said, "differs": said, "verification": asdict(found)}
+                options.command, {"holds": not said, "differs": said, "verification": asdict(verification)}
             )
         )
     else:
@@ -483,12 +483,12 @@ def _inspect(options: argparse.Namespace) -> int:
     with working(options):
         source = _side(options.model).model
         engine.check_model(source)
-    found = outcome_.facts(source, os.path.getsize(options.model))
+    file_facts = outcome_.facts(source, os.path.getsize(options.model))
     if everywhere:
-        return _everywhere(options, source, found, sizes)
+        return _everywhere(options, source, file_facts, sizes)
     if backend is not None or targets:
-        return _prospect(options, source, found, Goal(targets, backend=backend, fixed=sizes))
-    return _describe(options, source, found)
+        return _prospect(options, source, file_facts, Goal(targets, backend=backend, fixed=sizes))
+    return _describe(options, source, file_facts)
 
 
 def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts) -> int:
@@ -502,15 +502,15 @@ def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts)
     reach = dict[int, Result]()
     with working(options):
         progress.tell("look at operators and weights")
-        held, of = contents(source, os.path.getsize(options.model), folder), fates(source, folder)
+        described, of = contents(source, os.path.getsize(options.model), folder), fates(source, folder)
         for opset in tried:
             progress.tell("try each opset", opset, len(tried))
             reach[opset] = engine.convert_model(source, {"": opset}, folder=folder)
         read = readers(source, folder) if options.reach or found.nodes <= _READ_UNASKED else None
     if options.format == "json":
-        print(documents.render_document(options.command, documents.of_inspection(found, held, of, reach, read)))
+        print(documents.render_document(options.command, documents.of_inspection(found, described, of, reach, read)))
     else:
-        display.inspection(found, held, of, reach, read, _console(), verbose=options.verbose)
+        display.inspection(found, described, of, reach, read, _console(), verbose=options.verbose)
     return DONE
 
 
@@ -594,10 +594,10 @@ def ledger(options: argparse.Namespace) -> int:
         histories = [table.history(name) for name in options.op]
         print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
     elif options.opset is not None:
-        found = table.needed(options.opset)
-        if not found and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
+        needed = table.needed(options.opset)
+        if not needed and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
             raise ValueError(f"unknown opset {options.opset}; supported: 1 to {schemas.latest()}")
-        print("\n".join(found) if found else f"no operator changes at opset {options.opset} of the installed onnx")
+        print("\n".join(needed) if needed else f"no operator changes at opset {options.opset} of the installed onnx")
     elif options.markdown:
         document(table.as_markdown())
     elif options.definitions:

@@ -31,15 +31,15 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
 
     Runs after a refusal. Each hint was tried on the model.
     """
-    found: list[str] = []
+    hints: list[str] = []
     if nearest is not None and nearest != opsets(source).get(""):
-        found.append(f"--opset {nearest}")
+        hints.append(f"--opset {nearest}")
     if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
         source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
-        found += _releases(source, plain, folder)
-        found += _sizes(source, plain, folder)
-        found += _carriers(source, plain, result, folder)
-    return tuple(found)
+        hints += _releases(source, plain, folder)
+        hints += _sizes(source, plain, folder)
+        hints += _carriers(source, plain, result, folder)
+    return tuple(hints)
 
 
 def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
@@ -88,8 +88,8 @@ _CARRIED = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 
 def _carriers(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> Iterator[str]:
     """Suggest `--interface` types for element types that the target lacks, if the model converts with them."""
-    found = (re.match(r"tensor\((\w+)\) does not exist", refusal.why) for refusal in result.refusals)
-    lacking = sorted({match[1] for match in found if match is not None})
+    matches = (re.match(r"tensor\((\w+)\) does not exist", refusal.why) for refusal in result.refusals)
+    lacking = sorted({match[1] for match in matches if match is not None})
     pairs = [f"{kind}={_CARRIED.get(kind, 'float')}" for kind in lacking]
     with suppress(ValueError):
         if pairs and not goal.carriers and _reaches(source, with_carriers(goal, pairs), folder):

@@ -265,7 +265,7 @@ def run(
     if workers == 0 or (workers is not None and workers < -1):
         raise ValueError("jobs must be 1 or more, or -1 for all cores")
     several = backend is not None or (workers not in (None, 1) and len(jobs) > 1)
-    found: dict[int, FileResult] = {}
+    results: dict[int, FileResult] = {}
     with ExitStack() as stack:
         if any(job.afar for job in jobs):  # which outlives a process that is killed
             shared = stack.enter_context(scratch())
@@ -274,10 +274,10 @@ def run(
         stack.enter_context(_folder_of(jobs, sweep=several))
         stack.enter_context(closing(coming))
         for place, result in coming:
-            found[place] = result
+            results[place] = result
             if advance is not None:
-                advance(result, len(found))
-    return [found[place] for place in range(len(jobs))]
+                advance(result, len(results))
+    return [results[place] for place in range(len(jobs))]
 
 
 @contextmanager
@@ -287,7 +287,7 @@ def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
         yield
         return
-    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -295,7 +295,7 @@ def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
     finally:
         if sweep:
             model_file.sweep(folder, [Path(job.output).name for job in jobs])
-        for parent in made:
+        for parent in missing:
             with suppress(OSError):  # it holds what was written, or something looks at it
                 parent.rmdir()
 
@@ -320,9 +320,9 @@ def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
     within = job.scratch if os.path.isdir(job.scratch) else None  # not on another machine
-    with scratch(within) as fetched, scratch(within) as made:
+    with scratch(within) as fetched, scratch(within) as written:
         model = urls.fetch(job.source, Path(fetched)) if from_afar else Path(job.source)
-        output = Path(made, _name(job.output)) if to_afar else Path(job.output)
+        output = Path(written, _name(job.output)) if to_afar else Path(job.output)
         try:
             code, outcome = rewrite(model, output, job.goal, job.manner)
         except InvalidModel as error:
@@ -341,8 +341,8 @@ def _why(outcome: Outcome) -> str:
         return f"{outcome.refusals[0]}{f' (and {more} more)' if more else ''}"
     if outcome.tried is not None and not outcome.tried.agrees:
         return f"{outcome.tried.backend}, {outcome.tried.status}: {outcome.tried.why}"
-    found = outcome.verification
-    return outcome_.verdict(found) if found is not None and not found.equal else ""
+    verification = outcome.verification
+    return outcome_.verdict(verification) if verification is not None and not verification.equal else ""
 
 
 def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None) -> Placed:
@@ -387,11 +387,11 @@ def cores() -> int:
 
     Sets how many models are converted at once.
     """
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        found = min(found, max(1, math.ceil(int(quota) / int(period))))
-    return found
+        count = min(count, max(1, math.ceil(int(quota) / int(period))))
+    return count
 
 
 def _report_death(job: BatchJob, ended: Ended | None = None) -> FileResult:

@@ -63,13 +63,13 @@ class Contents:
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
     """Describe a model; `size` is that of its file, `folder` where external data lie. `opshift inspect` prints it."""
     initialized = {tensor.name for tensor in model.graph.initializer}
-    found: dict[str, WeightTotals] = {}
+    totals: dict[str, WeightTotals] = {}
     places: dict[str, int | None] = {}
     for tensor in external.tensors(model):
-        held = ELEMENTS[tensor.data_type].name if tensor.data_type in ELEMENTS else f"type {tensor.data_type}"
-        sum_ = found.get(held, WeightTotals())
-        width = 0 if held == "string" else tensor_data.nbytes(tensor)
-        found[held] = WeightTotals(sum_.tensors + 1, sum_.elements + prod(tensor.dims), sum_.bytes + width)
+        type_name = ELEMENTS[tensor.data_type].name if tensor.data_type in ELEMENTS else f"type {tensor.data_type}"
+        sum_ = totals.get(type_name, WeightTotals())
+        width = 0 if type_name == "string" else tensor_data.nbytes(tensor)
+        totals[type_name] = WeightTotals(sum_.tensors + 1, sum_.elements + prod(tensor.dims), sum_.bytes + width)
         if tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor):
             location = tensor_data.place(tensor).location
             if location not in places:
@@ -79,7 +79,7 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
         " ".join(filter(None, [text(model.producer_name), text(model.producer_version)])),
         _types_by_name(value for value in model.graph.input if value.name not in initialized),
         _types_by_name(model.graph.output),
-        dict(sorted(found.items(), key=lambda item: -item[1].bytes)),
+        dict(sorted(totals.items(), key=lambda item: -item[1].bytes)),
         places,
         size + sum(filter(None, places.values())),
         _trees(model),

@@ -84,18 +84,18 @@ class Difference:
         """List the differences as `opshift diff` prints them; nodes that differ in the same way share a line."""
         if not self:
             return [f"the same: {self.same} nodes, with the same weights"]
-        found = [*self.general, f"nodes alike: {self.same}"]
+        lines = [*self.general, f"nodes alike: {self.same}"]
         alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for pair in self.changed:
             alike.setdefault((pair.op, pair.how), []).append(pair.before)
         for (op, how), names in alike.items():
-            found.append(f"changed: {_count_nodes(op, names)}: {'; '.join(how)}")
+            lines.append(f"changed: {_count_nodes(op, names)}: {'; '.join(how)}")
         for what, nodes in ((f"only in {self.before}", self.gone), (f"only in {self.after}", self.added)):
             by_op: dict[str, list[str]] = {}
             for node in nodes:
                 by_op.setdefault(node.op, []).append(node.name)
-            found += [f"{what}: {_count_nodes(op, names)}" for op, names in by_op.items()]
-        return found
+            lines += [f"{what}: {_count_nodes(op, names)}" for op, names in by_op.items()]
+        return lines
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -123,8 +123,8 @@ def difference(one: Side, other: Side, names: tuple[str, str]) -> Difference:
             changed.append(NodePair(sides[0].op(a), sides[0].name(a), sides[1].name(b), how))
     matched = {a for a, _ in pairs}, {b for _, b in pairs}
     alone = [
-        tuple(Lone(side.op(k), side.name(k)) for k in side.all if k not in held)
-        for side, held in zip(sides, matched, strict=True)
+        tuple(Lone(side.op(k), side.name(k)) for k in side.all if k not in places)
+        for side, places in zip(sides, matched, strict=True)
     ]
     general = tuple(_general(one.model, other.model))
     return Difference(*names, same, general, tuple(changed), alone[0], alone[1])
@@ -152,38 +152,38 @@ class _Nodes:
 
     def _constants(self) -> dict[str, TensorProto]:
         """Collect the constants of the graph: initializers and Constant nodes. Runs before nodes are compared."""
-        found = dict(self.pieces.held)
+        constants = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
                 tensor = tensors.of_constant(node)
                 if tensor is not None:
-                    found[node.output[0]] = tensor
-        return found
+                    constants[node.output[0]] = tensor
+        return constants
 
     def _sign(self) -> dict[int, bytes]:
         """Compute a hash of what each node computes: of its operator, attributes, constants, and the nodes that it
         reads. Runs before nodes are paired: equal hashes are pairs.
         """
-        made: dict[str, bytes] = {name: name.encode() for name in self.pieces.given}
-        found: dict[int, bytes] = {}
+        signatures: dict[str, bytes] = {name: name.encode() for name in self.pieces.given}
+        by_node: dict[int, bytes] = {}
         weights = list(self.constants.items())
         for place, (name, tensor) in enumerate(weights):
             if place % 64 == 0:
                 progress.tell("read weights", place, len(weights))
-            made[name] = digest(tensor, self.side.folder)
+            signatures[name] = digest(tensor, self.side.folder)
         for k in self.all:
             node = self.pieces.nodes[k]
-            held = hashlib.sha256(repr((self.op(k), node.overload, len(node.output))).encode())
+            hasher = hashlib.sha256(repr((self.op(k), node.overload, len(node.output))).encode())
             for attribute in sorted(node.attribute, key=lambda each: each.name):
-                held.update(attribute.SerializeToString(deterministic=True))
+                hasher.update(attribute.SerializeToString(deterministic=True))
             reads = [*node.input, *(name for name in self.pieces.reads(k) if name not in node.input)]
             for name in reads:
-                held.update(made.get(name, b"?") if name else b"-")
-                held.update(b"|")
-            found[k] = held.digest()
+                hasher.update(signatures.get(name, b"?") if name else b"-")
+                hasher.update(b"|")
+            by_node[k] = hasher.digest()
             for index, name in enumerate(node.output):
-                made[name] = found[k] + bytes([index % 256])
-        return found
+                signatures[name] = by_node[k] + bytes([index % 256])
+        return by_node
 
 
 def digest(tensor: TensorProto, folder: str | None) -> bytes:
@@ -191,15 +191,15 @@ def digest(tensor: TensorProto, folder: str | None) -> bytes:
 
     Used to find equal weights.
     """
-    held = hashlib.sha256(repr((tensor.data_type, list(tensor.dims))).encode())
+    hasher = hashlib.sha256(repr((tensor.data_type, list(tensor.dims))).encode())
     try:
         loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
     except (InvalidModel, OSError):  # not there: what is said of its place tells it from others
-        held.update(b"".join(sorted(entry.SerializeToString() for entry in tensor.external_data)))
-        return held.digest()
+        hasher.update(b"".join(sorted(entry.SerializeToString() for entry in tensor.external_data)))
+        return hasher.digest()
     raw = external.raw(loaded)
-    held.update(raw if raw is not None else b"\0".join(loaded.string_data))
-    return held.digest()
+    hasher.update(raw if raw is not None else b"\0".join(loaded.string_data))
+    return hasher.digest()
 
 
 # --- which nodes stand for each other --------------------------------------------------------------------------
@@ -366,11 +366,11 @@ def _alone(there: Sequence[bool]) -> str:
 
 def _compare_declared(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto]) -> Iterator[str]:
     """Count values of one name that have other types or sizes declared in the second model."""
-    held = {value.name: describe_type(value.type) for value in one}
+    types = {value.name: describe_type(value.type) for value in one}
     changed = Counter(
-        f"{held[value.name]} -> {describe_type(value.type)}"
+        f"{types[value.name]} -> {describe_type(value.type)}"
         for value in other
-        if value.name in held and held[value.name] != describe_type(value.type)
+        if value.name in types and types[value.name] != describe_type(value.type)
     )
     if changed:
         first, count = next(iter(changed)), sum(changed.values())

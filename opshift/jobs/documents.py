@@ -34,8 +34,8 @@ def schema_file() -> Path:
 
 def render_document(command: str, document: Mapping[str, Any]) -> str:
     """Write a document as text, with its schema and the command. Every command calls it for `--format json`."""
-    held = {"schema": VERSION, "command": command, **document}
-    return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
+    whole = {"schema": VERSION, "command": command, **document}
+    return json.dumps(_finite(whole), indent=2, default=text, allow_nan=False)
 
 
 def _finite(held: Any) -> Any:
@@ -57,8 +57,8 @@ def of_result(result: FileResult) -> dict[str, Any]:
 
     Used by `--format json` with several models.
     """
-    held = {"source": result.source, "output": ""} if result.outcome is None else as_facts(result.outcome)
-    return {**held, "code": result.code, "why": result.why}
+    described = {"source": result.source, "output": ""} if result.outcome is None else as_facts(result.outcome)
+    return {**described, "code": result.code, "why": result.why}
 
 
 _PARTS = ("boundary", "found", "supported", "fix")  # of a refusal, beside its fields
@@ -66,15 +66,17 @@ _PARTS = ("boundary", "found", "supported", "fix")  # of a refusal, beside its f
 
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """Describe a conversion's outcome, or what a target supports of a model, as a dictionary for JSON."""
-    found: dict[str, Any] = asdict(held)
-    found["changes"] = [change._asdict() for change in held.changes]
+    described: dict[str, Any] = asdict(held)
+    described["changes"] = [change._asdict() for change in held.changes]
     if isinstance(held, Outcome):
-        found["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
+        described["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
     for key in ("obstacles", "refusals", "needs", "stays", "unread"):
-        if key in found:
+        if key in described:
             rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [{**asdict(r), **{part: getattr(r, part) for part in _PARTS}, "text": str(r)} for r in rows]
-    return found
+            described[key] = [
+                {**asdict(r), **{part: getattr(r, part) for part in _PARTS}, "text": str(r)} for r in rows
+            ]
+    return described
 
 
 def of_inspection(
@@ -97,10 +99,10 @@ def of_inspection(
 
 def of_backend(backend: Backend) -> dict[str, Any]:
     """Describe a target, in the terms of target files. Used by `targets --format json`."""
-    found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
+    described = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
     missing = sorted(backend.missing("", backend.opset or schemas.latest()))
     return {
-        **found,
+        **described,
         "missing": [op for _, op in missing],
         "vendors": sorted(f"{domain}::{op}" for domain, op in backend.vendors),
         "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],

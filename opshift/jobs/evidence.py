@@ -72,12 +72,12 @@ def write(
 def read_evidence(path: str) -> dict[str, Any]:
     """Read an evidence file; raises `ValueError` for any other file. Used when `verify` repeats a proof."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        found["models"]["before"], found["how"]["grade"], found["regions"]
+        evidence = json.loads(Path(path).read_text(encoding="utf-8"))
+        evidence["models"]["before"], evidence["how"]["grade"], evidence["regions"]
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} is not an evidence file of opshift") from None
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(evidence, dict)
+    return evidence
 
 
 def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
@@ -109,12 +109,12 @@ def digests(path: str) -> dict[str, str]:
 
     Taken when evidence is written, and again when it is checked.
     """
-    found = {"": _digest(path)}
+    by_location = {"": _digest(path)}
     model = model_file.read(path)
     folder = str(Path(path).resolve().parent)
     for location in external.locations(model):
-        found[location] = _digest(tensor_data.path(folder, location))
-    return found
+        by_location[location] = _digest(tensor_data.path(folder, location))
+    return by_location
 
 
 def _digest(path: str | os.PathLike[str]) -> str:

@@ -34,13 +34,15 @@ def fates(model: ModelProto, folder: str | None) -> Fates:
     """Find what `--portable` would do to each operator that is neither ONNX's nor a function of the model."""
     opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
     foreign = find_foreign_operators(model)
-    held = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
-    if not held:
+    vendor_ops = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
+    if not vendor_ops:
         return {}
     tried = Goal(portable=True).run(model, folder)
-    found: dict[str, Fate] = {}
-    for domain, op in sorted(held):
+    by_name: dict[str, Fate] = {}
+    for domain, op in sorted(vendor_ops):
         why = next((refusal.why for refusal in tried.refusals if (refusal.domain, refusal.op) == (domain, op)), "")
         how = next((change.how for change in tried.changes if (change.domain, change.op) == (domain, op)), "")
-        found[f"{text(domain)}::{text(op)}" if domain else text(op)] = Fate(calls[domain, op], "" if why else how, why)
-    return found
+        by_name[f"{text(domain)}::{text(op)}" if domain else text(op)] = Fate(
+            calls[domain, op], "" if why else how, why
+        )
+    return by_name

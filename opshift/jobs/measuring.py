@@ -223,14 +223,14 @@ def _open(side: Side, names: Sequence[str]) -> Any:
 def _list_watched(model: ModelProto) -> list[str]:
     """List values of the main graph to look at in a run: all that nodes compute, except sizes and constants."""
     known = {value.name for value in model.graph.output}
-    made = [
+    computed = [
         name
         for node in model.graph.node
         if default_domain(node.domain) or node.op_type not in ("Constant", "Shape", "Size")
         for name in node.output
         if name
     ]
-    return [name for name in dict.fromkeys(made) if name not in known]
+    return [name for name in dict.fromkeys(computed) if name not in known]
 
 
 # --- ranges and choices ----------------------------------------------------------------------------------------------
@@ -278,9 +278,9 @@ def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
         values: dict[str, Any] = {**fed.given, **dict(zip(results, fed.outputs, strict=True))}
         values |= dict(zip(names, held, strict=False))
         for name, value in values.items():
-            found = range_of(value, target)
-            if found is not None:
-                ranges[name] = widest(ranges[name], found) if name in ranges else found
+            seen = range_of(value, target)
+            if seen is not None:
+                ranges[name] = widest(ranges[name], seen) if name in ranges else seen
                 count += value.size
         for node in _choosing(side.model):
             kind = steps if _is_step(node, readers) else choices
@@ -409,15 +409,15 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
 
 def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
     """Collect copies of the constants that a node reads, to run it alone."""
-    found = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in node.input}
+    constants = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in node.input}
     for other in model.graph.node:
-        if other.op_type == "Constant" and other.output[0] in node.input and other.output[0] not in found:
-            held = tensors.of_constant(other)
-            if held is not None:
-                found[other.output[0]] = TensorProto()
-                found[other.output[0]].CopyFrom(held)
-                found[other.output[0]].name = other.output[0]
-    return found
+        if other.op_type == "Constant" and other.output[0] in node.input and other.output[0] not in constants:
+            value = tensors.of_constant(other)
+            if value is not None:
+                constants[other.output[0]] = TensorProto()
+                constants[other.output[0]].CopyFrom(value)
+                constants[other.output[0]].name = other.output[0]
+    return constants
 
 
 def _share(before: Any, after: Any) -> float:
@@ -465,18 +465,18 @@ class _Settling:
         """Measure with all types changed; where outputs move too far, let the parts that move them most keep their
         types. Runs last in `measure`.
         """
-        found = self._deviations(self._types)
-        if self._steps and _noise(found) > 1:
+        deviations = self._deviations(self._types)
+        if self._steps and _noise(deviations) > 1:
             seen = self._types.seen
             assert seen is not None, "steps are seen in runs"
             types = replace(self._types, seen=replace(seen, choices={**seen.choices, **self._steps}))
             steady = self._deviations(types)
-            if _noise(steady) < _noise(found) / 2:
-                self._types, found = types, steady
-        noise = _noise(found)
+            if _noise(steady) < _noise(deviations) / 2:
+                self._types, deviations = types, steady
+        noise = _noise(deviations)
         if noise <= 1:
-            return Measured(self._types, found, self.runs)
-        return self._kept(self._refined(noise, self._largest(found)))
+            return Measured(self._types, deviations, self.runs)
+        return self._kept(self._refined(noise, self._largest(deviations)))
 
     def _kept(self, parts: list[_Part]) -> Measured:
         """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
@@ -497,9 +497,9 @@ class _Settling:
         few, many, best = 0, len(parts), tried(parts)
         while many - few > 1 and best.holds:
             middle = (few + many) // 2
-            found = tried(parts[:middle])
-            if found.holds:
-                many, best = middle, found
+            measured = tried(parts[:middle])
+            if measured.holds:
+                many, best = middle, measured
             else:
                 few = middle
         kept = parts[:many]
@@ -510,9 +510,9 @@ class _Settling:
             part = max(pending, key=lambda part: part.share)
             pending.remove(part)
             kept.remove(part)
-            found = tried(kept)
-            if found.holds:
-                best = found
+            measured = tried(kept)
+            if measured.holds:
+                best = measured
                 continue
             halves = _divide(part.names, 2) if len(part.names) > 1 else [part.names]
             pieces = [_Part(names, part.noise, part.share / len(halves)) for names in halves]
@@ -537,14 +537,16 @@ class _Settling:
 
         Runs if outputs move too far.
         """
-        made = self._outputs()
-        shares = _shares(self._side.model, made)
+        outputs = self._outputs()
+        shares = _shares(self._side.model, outputs)
 
         def divided(names: Sequence[str], count: int) -> list[_Part]:
             pieces = _divide(names, count)
-            return [_Part(each, self._alone(each, made, runs), sum(shares[name] for name in each)) for each in pieces]
+            return [
+                _Part(each, self._alone(each, outputs, runs), sum(shares[name] for name in each)) for each in pieces
+            ]
 
-        parts = divided(made, _PARTS)
+        parts = divided(outputs, _PARTS)
         while self.runs + _PIECES <= _MOST_RUNS:
             chosen = _choose(parts, noise)
             larger = [part for part in chosen if len(part.names) > 1]
@@ -588,13 +590,13 @@ class _Settling:
         """Run another model, and measure how far its outputs are from those of the source."""
         session = after.open()
         elem_types = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
-        found: dict[str, Deviation] = {}
+        by_output: dict[str, Deviation] = {}
         for given, expected in self._given if runs is None else runs:
             actual = session.run(_cast_inputs(given, elem_types))
             for name, one, other in zip(self._names, expected, actual, strict=True):
                 seen = deviation(name, one, other, types.budget(name))
-                found[name] = found[name].joined(seen) if name in found else seen
-        return tuple(found.values())
+                by_output[name] = by_output[name].joined(seen) if name in by_output else seen
+        return tuple(by_output.values())
 
 
 def _noise(found: Sequence[Deviation]) -> float:
@@ -624,9 +626,9 @@ def _shares(model: ModelProto, made: Sequence[str]) -> dict[str, float]:
     """
     sizes = {tensor.name: tensors.size(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:
-        held = tensors.of_constant(node) if node.op_type == "Constant" else None
-        if held is not None:
-            sizes[node.output[0]] = tensors.size(held)
+        value = tensors.of_constant(node) if node.op_type == "Constant" else None
+        if value is not None:
+            sizes[node.output[0]] = tensors.size(value)
     weights = dict.fromkeys(made, 0)
     for node in model.graph.node:
         first = next(filter(None, node.output), "")
@@ -693,10 +695,10 @@ def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviatio
     import numpy as np
 
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        found = Deviation(name, allowed)
+        result = Deviation(name, allowed)
         for one, other in zip(expected, actual, strict=True):
-            found = found.joined(deviation(name, one, other, allowed))
-        return found
+            result = result.joined(deviation(name, one, other, allowed))
+        return result
     if getattr(expected, "shape", None) != getattr(actual, "shape", ()):
         return Deviation(name, allowed, why="it has another shape")
     if expected.dtype.kind != "f":

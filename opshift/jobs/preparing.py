@@ -135,22 +135,22 @@ def complete(
     Raises:
         Refused: nobody knows the type of a value that the part is to be given.
     """
-    made = dict(types)
+    completed = dict(types)
     runs = list(captured.values) if captured is not None else []
     for name in (*border.inputs, *border.outputs):
         seen = [run[name] for run in runs if run.get(name) is not None]
-        if name not in made and seen:
+        if name not in completed and seen:
             from opshift.verification.repro import type_of
 
-            made[name] = type_of(seen[0])
-            _open_sizes(made[name], model)
-        if name in made and seen:
-            made[name] = _fitting(made[name], seen)
-        if name not in made and name in border.inputs:
+            completed[name] = type_of(seen[0])
+            _open_sizes(completed[name], model)
+        if name in completed and seen:
+            completed[name] = _fitting(completed[name], seen)
+        if name not in completed and name in border.inputs:
             why = captured.why if captured is not None else ""
             why = f"its type cannot be inferred, and no run shows it{f' ({why})' if why else ''}"
             raise Refused([Refusal(name, "value", "", 0, False, why)])
-    return made
+    return completed
 
 
 def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
@@ -169,31 +169,31 @@ def _fitting(value_type: TypeProto, seen: list[Any]) -> TypeProto:
     shapes = [value.shape for value in seen if hasattr(value, "shape")]
     if value_type.WhichOneof("value") != "tensor_type" or not shapes:
         return value_type
-    made = TypeProto()
-    made.CopyFrom(value_type)
+    fitting = TypeProto()
+    fitting.CopyFrom(value_type)
     ranks = {len(shape) for shape in shapes}
     if len(ranks) > 1:
-        made.tensor_type.ClearField("shape")
-        return made
-    if not made.tensor_type.HasField("shape") or ranks != {len(made.tensor_type.shape.dim)}:
-        return tensor_type(elem_type_of(made), [None] * ranks.pop())
-    dims = made.tensor_type.shape.dim
+        fitting.tensor_type.ClearField("shape")
+        return fitting
+    if not fitting.tensor_type.HasField("shape") or ranks != {len(fitting.tensor_type.shape.dim)}:
+        return tensor_type(elem_type_of(fitting), [None] * ranks.pop())
+    dims = fitting.tensor_type.shape.dim
     for axis, dim in enumerate(dims):
         if is_fixed(dim) and any(shape[axis] != dim.dim_value for shape in shapes):
             dim.Clear()
-    return made
+    return fitting
 
 
 def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     """Run the part on values of the whole model; returns a sentence about it, and the verdict where they differ."""
     from opshift.verification import cutting
 
-    found = cutting.verify_part(part, captured)
-    if found.status == "different":
-        return "", found
-    if not found.equal:
-        return f"not compared with the whole model ({found.why})", None
-    return f"compared with the whole model: {_spell_proof(found)}", None
+    verification = cutting.verify_part(part, captured)
+    if verification.status == "different":
+        return "", verification
+    if not verification.equal:
+        return f"not compared with the whole model ({verification.why})", None
+    return f"compared with the whole model: {_spell_proof(verification)}", None
 
 
 def _changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
@@ -244,11 +244,11 @@ class Merging:
 
         wanted = check_inputs(wanted, joined.model)
         if why := cutting.too_large(wanted, one, other):
-            found = Verification(UNVERIFIED, why=why)
+            verification = Verification(UNVERIFIED, why=why)
         else:
             names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
-            found = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
-        remark, stop = _judge(found, converted=joined.converted)
+            verification = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
+        remark, stop = _judge(verification, converted=joined.converted)
         return replace(prepared, remark=remark, stop=stop)
 
 
@@ -313,9 +313,9 @@ def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Chang
             break
         goal = Goal(targets)
         results = [goal.run(side.model, side.folder) for side in (one, other)]
-        made = [result.model for result in results if result.model is not None]
-        if len(made) == len(results):
-            return made, tuple(change for result in results for change in result.changes)
+        converted = [result.model for result in results if result.model is not None]
+        if len(converted) == len(results):
+            return converted, tuple(change for result in results for change in result.changes)
         failed, side = next((r, s) for r, s in zip(results, (one, other), strict=True) if r.model is None)
         refused = refused or goal.make_error(side.model, failed, side.folder)
     if refused is not None:

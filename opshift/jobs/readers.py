@@ -78,11 +78,11 @@ def count_runtimes() -> int:
 
 def _families() -> Mapping[str, list[Backend]]:
     """Group the targets by the name of their runtime, the newest version last."""
-    found: dict[str, list[Backend]] = {}
+    by_runtime: dict[str, list[Backend]] = {}
     for name, backend in known().items():
         stem, version = re.fullmatch(r"(.*?)(?:-(\d[\d.]*))?", name).groups()  # type: ignore[union-attr]
-        found.setdefault(stem if version else name, []).append(backend)
+        by_runtime.setdefault(stem if version else name, []).append(backend)
     return {
-        name: sorted(held, key=lambda each: [int(part) for part in re.findall(r"\d+", each.name)])
-        for name, held in found.items()
+        name: sorted(versions, key=lambda each: [int(part) for part in re.findall(r"\d+", each.name)])
+        for name, versions in by_runtime.items()
     }

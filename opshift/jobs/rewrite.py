@@ -119,8 +119,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
         unproved, outcome = outcome, _of(result, outcome)
         if tried is not None and not tried.agrees:
-            made = facts(result.model, model_file.size(result.model), result.after)
-            return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
+            result_facts = facts(result.model, model_file.size(result.model), result.after)
+            return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=result_facts)
         if manner.dry_run:
             return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
         if tried is not None and tried.fixed:
@@ -199,8 +199,8 @@ def _explain_unloaded(source: ModelProto, result: ModelProto) -> str:
         return ""
     from opshift.verification import missing_kernels  # slow to import, and not wanted without a proof
 
-    found = missing_kernels.without(result)
-    return found if found and not missing_kernels.without(source) else ""
+    missing = missing_kernels.without(result)
+    return missing if missing and not missing_kernels.without(source) else ""
 
 
 def _import_change(domain: str) -> Change:
@@ -268,20 +268,20 @@ class _Job:
                 after = Side(draft.written(), str(self.output.parent))
                 verification = self._verify_result(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
-            found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
-            found = replace(found, deviations=self.narrowed.deviations if self.narrowed is not None else ())
-            found = replace(found, after=facts(result.model, draft.size, result.after))
+            proved = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
+            proved = replace(proved, deviations=self.narrowed.deviations if self.narrowed is not None else ())
+            proved = replace(proved, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
             if code == DONE and verification is not None:
-                found = replace(found, unloaded=_explain_unloaded(self.source.model, result.model))
+                proved = replace(proved, unloaded=_explain_unloaded(self.source.model, result.model))
             if code == DONE:
-                found = replace(found, output=str(self.output))
+                proved = replace(proved, output=str(self.output))
                 source = self._digests()
-                with self.report(found, self.source.model, result.model) if self.report else nullcontext():
+                with self.report(proved, self.source.model, result.model) if self.report else nullcontext():
                     draft.publish()
                 if source and verification is not None:
                     self._keep_evidence(source, result, verification)
-        return code, found
+        return code, proved
 
     def _digests(self) -> dict[str, str]:
         """Digest the source, before the result may replace it; empty unless evidence is asked for."""
@@ -335,11 +335,11 @@ class _Job:
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify
 
-            found = verify(self.compared, after, result.types, self.narrowed, prove, wanted)
+            verification = verify(self.compared, after, result.types, self.narrowed, prove, wanted)
         else:
-            found = prove(after)
-        found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))
-        cast = [name for name in found.cast if name not in result.retyped]
+            verification = prove(after)
+        verification = replace(verification, remarks=(*verification.remarks, *remarks, *filter(None, [self.remark])))
+        cast = [name for name in verification.cast if name not in result.retyped]
         if cast:  # two models may differ in that; one and what becomes of it only where it is asked for
-            return replace(found, status="different", why=f"of another type: {', '.join(cast)}")
-        return found
+            return replace(verification, status="different", why=f"of another type: {', '.join(cast)}")
+        return verification

@@ -63,13 +63,13 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
         shortened = stripping.shorten_names(done.model)
     data = model_file.serialize(done.model)
     small = gzip.compress(data, mtime=0)
-    made = output.with_name(f".{output.name[:100]}.{os.urandom(6).hex()}.part")
+    draft = output.with_name(f".{output.name[:100]}.{os.urandom(6).hex()}.part")
     with writing(output):
         try:
-            made.write_bytes(small if output.suffix == ".gz" else data)
-            os.replace(made, output)
+            draft.write_bytes(small if output.suffix == ".gz" else data)
+            os.replace(draft, output)
         finally:
-            discard(made)
+            discard(draft)
     return Shared(path, str(output), done.tensors, done.bytes, before, len(data), len(small), shortened)
 
 
@@ -83,14 +83,14 @@ def fill_file(path: str, output: Path) -> Shared:
     progress.tell(f"read {Path(path).name}")
     model = read(path)
     with scratch() as folder:
-        made, count = stripping.fill(model, Path(folder))
+        filled, count = stripping.fill(model, Path(folder))
         if not count:
             raise InvalidModel(
                 f"{path} is not a stripped model: no tensor has a description of its values (opshift strip writes them)"
             )
         progress.tell("write")
-        policy = external.PACK if external.locations(made) else "none"
-        with model_file.Draft(made, output, folder, policy) as draft:
+        policy = external.PACK if external.locations(filled) else "none"
+        with model_file.Draft(filled, output, folder, policy) as draft:
             draft.publish()
             size = draft.size
     written = model_file.read(output)

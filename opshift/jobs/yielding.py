@@ -51,7 +51,7 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
     Returns:
         A result that is proved; None if nothing was optional, or if what the target demands is not proved either.
     """
-    made, reasons = whole.optional, dict[tuple[str, str, str], str]()
+    all_changes, reasons = whole.optional, dict[tuple[str, str, str], str]()
     started, proofs = perf_counter(), 0
     while whole.optional and proofs < MOST_PROOFS and perf_counter() - started < MOST_SECONDS:
         for change in _at_fault(whole.optional, seen) or [_search(goal, attempt, prove, whole, reasons.keys())]:
@@ -64,14 +64,16 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
         progress.tell("verify without the changes that differ", proofs, MOST_PROOFS)
         seen = prove(whole)
         if seen.equal:
-            found = {change: _reason(change, reasons) for change in made}
-            return Yielded(whole, tuple(TakenBack(change, why) for change, why in found.items() if why))
-    if not made:
+            reason_of = {change: _reason(change, reasons) for change in all_changes}
+            return Yielded(whole, tuple(TakenBack(change, why) for change, why in reason_of.items() if why))
+    if not all_changes:
         return None
     floor = attempt(goal.plain, Allowance())
     if not prove(floor).equal:
         return None
-    return Yielded(floor, tuple(TakenBack(change, _reason(change, reasons) or _spell_reason(seen)) for change in made))
+    return Yielded(
+        floor, tuple(TakenBack(change, _reason(change, reasons) or _spell_reason(seen)) for change in all_changes)
+    )
 
 
 def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:

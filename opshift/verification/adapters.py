@@ -258,5 +258,5 @@ def _numbers(tensor: Any) -> Any:
 
 
 def _inputs(model: ModelProto) -> list[str]:
-    held = {tensor.name for tensor in model.graph.initializer}
-    return [value.name for value in model.graph.input if value.name not in held]
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in initialized]

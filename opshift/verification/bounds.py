@@ -128,10 +128,10 @@ def judge(runs: Runs, grade: str) -> Closeness:
         return SAME
     lists = [flat(value) for value in (a, b)]
     if isinstance(a, list) and None not in lists and len(lists[0] or ()) == len(lists[1] or ()):
-        found = SAME
+        worst = SAME
         for one, other in zip(lists[0] or (), lists[1] or (), strict=True):
-            found = found.worse(judge(Runs(one, other), grade))
-        return found
+            worst = worst.worse(judge(Runs(one, other), grade))
+        return worst
     if not (is_float(a) and is_float(b)) or a.shape != b.shape or a.dtype != b.dtype:
         return _judge_decisions(runs, grade)
     wide = [value for value in (runs.wide_before, runs.wide_after) if getattr(value, "shape", None) == a.shape]
@@ -148,15 +148,15 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
     Runs for outputs that are no floats.
     """
     a, b = runs.before, runs.after
-    found = compare(a, b, grade)
-    if not found.why:
+    difference = compare(a, b, grade)
+    if not difference.why:
         return SAME
     if getattr(a, "shape", None) != getattr(b, "shape", ()) or a.dtype != b.dtype or not a.size:
-        return Closeness(found.why, is_same=False, is_other=True)
+        return Closeness(difference.why, is_same=False, is_other=True)
     apart = np.asarray(a != b)
     is_other = float(np.mean(apart)) > _MOST
     if a.dtype.kind in "OSU":
-        return Closeness(found.why, is_same=False, is_other=is_other)
+        return Closeness(difference.why, is_same=False, is_other=is_other)
     allowed, known = 0.0, runs.wide_before is not None and runs.wide_after is not None
     if runs.step or (known and identical(runs.wide_before, runs.wide_after)):
         allowed = max(1.0, FLIPS * a.size)
@@ -165,9 +165,9 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
         allowed = max(allowed, TIMES["close"] * float(max(map(np.count_nonzero, others), default=0)))
     gap = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind != "b" else apart
     if runs.step and (float(np.max(gap)) > 1 or _leans(a, b)):
-        return Closeness(found.why, is_same=False, is_other=is_other)
+        return Closeness(difference.why, is_same=False, is_other=is_other)
     count = float(np.count_nonzero(apart))
-    why, part = "" if count <= allowed else found.why, count / a.size
+    why, part = "" if count <= allowed else difference.why, count / a.size
     return Closeness(why, count, allowed, is_same=False, is_other=is_other, part=part)
 
 
@@ -301,9 +301,9 @@ def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = 
     `moved` are outputs of the first model whose inputs and weights were moved by a rounding: what that does, the
     rounding of other formulas may do `TIMES["close"]` times.
     """
-    found = judge(Runs(before, after), grade)
-    if not found.why or not moved:
-        return found
+    closeness = judge(Runs(before, after), grade)
+    if not closeness.why or not moved:
+        return closeness
     again = judge(Runs(before, after, moved=moved), grade)
     if not again.why or not (is_float(before) and is_float(after)) or before.shape != after.shape:
         return again
@@ -322,10 +322,10 @@ def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = 
 def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
     """Compare an output by the user's tolerance (`--rtol`, `--atol`); integers, NaN and infinities must be equal."""
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        found = SAME
+        worst = SAME
         for one, other in zip(a, b, strict=True):
-            found = found.worse(judge_by_user(one, other, tolerance))
-        return found
+            worst = worst.worse(judge_by_user(one, other, tolerance))
+        return worst
     if not (_is_numbers(a) and _is_numbers(b)) or a.shape != b.shape or _is_whole(a) != _is_whole(b):
         return Closeness(compare(a, b).why, is_same=False)
     with np.errstate(all="ignore"):

@@ -126,19 +126,26 @@ def _with_regions(
         why = f"{failures[0].why}; no test input took that branch"
         return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
-        found = _make_verification(whole, DIFFERENT, findings, remarks)
-        return _add_first_difference(found, (failures and first) or failures or first, prover, before, after, wanted)
-    uncovered = [found for found in findings if found.status == UNCOVERED]
-    open_parts = [found for found in uncovered if not whole.engine or whole.nan or not found.is_reached]
+        verification = _make_verification(whole, DIFFERENT, findings, remarks)
+        return _add_first_difference(
+            verification, (failures and first) or failures or first, prover, before, after, wanted
+        )
+    uncovered = [verification for verification in findings if verification.status == UNCOVERED]
+    open_parts = [
+        verification for verification in uncovered if not whole.engine or whole.nan or not verification.is_reached
+    ]
     if open_parts:
         one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
         return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
-    remarks += [f'"{found.values[0]}" could only be tested in the whole models ({found.why})' for found in uncovered]
-    found = _make_verification(whole, EQUAL, findings, remarks)
+    remarks += [
+        f'"{verification.values[0]}" could only be tested in the whole models ({verification.why})'
+        for verification in uncovered
+    ]
+    verification = _make_verification(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
-        found = replace(found, why=whole.why)
-    return found
+        verification = replace(verification, why=whole.why)
+    return verification
 
 
 def _say_widened(names: Sequence[str]) -> list[str]:

@@ -90,8 +90,8 @@ def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
         return Difference("only one model returns a sequence")
     if len(expected) != len(actual):
         return Difference(f"{len(actual)} elements instead of {len(expected)}")
-    found = [compare(a, b, grade) for a, b in zip(expected, actual, strict=True)]
-    return max(found, key=lambda d: (bool(d.why), d.absolute), default=Difference())
+    differences = [compare(a, b, grade) for a, b in zip(expected, actual, strict=True)]
+    return max(differences, key=lambda d: (bool(d.why), d.absolute), default=Difference())
 
 
 def _spell_the_same(a: Any, b: Any) -> bool:

@@ -113,17 +113,17 @@ def _verify_part(part: Side, captured: Captured) -> Verification:
     except EngineError as error:
         return Verification(UNVERIFIED, why=str(error))
     judge = OutputJudge(side, "exact", {}, names)
-    found = _Found()
+    runs = _Found()
     for number, (fed, values) in enumerate(zip(feeds, captured.values, strict=True)):
         progress.tell("run the part", number + 1, len(feeds))
         try:
             actual = session.run(fed)
         except EngineError as error:
-            return found.verdict(engine.engine, DIFFERENT, f"the part fails: {error}")
-        found.add(judge, fed, [values[name] for name in names], actual)
-        if found.why:
-            return found.verdict(engine.engine, DIFFERENT, found.why)
-    return found.verdict(engine.engine)
+            return runs.verdict(engine.engine, DIFFERENT, f"the part fails: {error}")
+        runs.add(judge, fed, [values[name] for name in names], actual)
+        if runs.why:
+            return runs.verdict(engine.engine, DIFFERENT, runs.why)
+    return runs.verdict(engine.engine)
 
 
 @dataclass
@@ -210,17 +210,19 @@ def _run_in_turn(
     one, other, both = first.open(), second.open(), joined.open()
     outputs = [[value.name for value in side.model.graph.output] for side in (first, second)]
     shown = [value.name for value in joined.model.graph.output]
-    judge, found = OutputJudge(joined, grade, wanted.tolerances, shown), _Found()
+    judge, runs = OutputJudge(joined, grade, wanted.tolerances, shown), _Found()
     for fed in feeding.running(joined, both.run, wanted):
-        progress.tell("run one model after the other", len(found.shapes) + 1, 0)
+        progress.tell("run one model after the other", len(runs.shapes) + 1, 0)
         given = {own: fed.given[name] for own, name in names.first.items() if name in fed.given}
-        made = dict(zip(outputs[0], one.run(given), strict=True))
+        first_outputs = dict(zip(outputs[0], one.run(given), strict=True))
         later = {own: fed.given[name] for own, name in names.second.items() if name in fed.given}
-        later |= {taken: made[name] if name in made else given[name] for taken, name in passed.items()}
+        later |= {
+            taken: first_outputs[name] if name in first_outputs else given[name] for taken, name in passed.items()
+        }
         last = dict(zip(outputs[1], other.run(later), strict=True))
-        expected = {names.first[own]: value for own, value in made.items() if own in names.first}
+        expected = {names.first[own]: value for own, value in first_outputs.items() if own in names.first}
         expected |= {names.second[own]: value for own, value in last.items()}
-        found.add(judge, fed.given, [expected[name] for name in shown], fed.outputs)
-        if found.why:
-            return found.verdict(both.engine, DIFFERENT, found.why)
-    return found.verdict(both.engine)
+        runs.add(judge, fed.given, [expected[name] for name in shown], fed.outputs)
+        if runs.why:
+            return runs.verdict(both.engine, DIFFERENT, runs.why)
+    return runs.verdict(both.engine)

@@ -84,11 +84,11 @@ def draw(
 
         Used for each draw.
         """
-        made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
-        made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
-        made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
-        made = {name: np.asarray(value) for name, value in made.items()}  # of a scalar, numpy makes no array
-        return {**base, **made, **{name: _shuffled(base[name]) for name in indices}}
+        drawn = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
+        drawn |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
+        drawn |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
+        drawn = {name: np.asarray(value) for name, value in drawn.items()}  # of a scalar, numpy makes no array
+        return {**base, **drawn, **{name: _shuffled(base[name]) for name in indices}}
 
     def _shuffled(value: Array) -> Array:
         return rng.permutation(value.reshape(-1)).reshape(value.shape)
@@ -215,7 +215,7 @@ def _lookups(
 ) -> Iterator[_Lookup]:
     """Find the nodes of a part that look something up by a number that can be chosen. Runs before indices are drawn."""
     origins = {name: {name} for name in free if base[name].size and _kind(base[name]) in "iuf"}
-    found = []
+    lookups = []
     for node in part.graph.node:
         reached = set().union(*(origins.get(name, ()) for name in node.input))
         for name in node.output if node.op_type not in ("Shape", "Size") else ():
@@ -223,18 +223,20 @@ def _lookups(
         place = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}.get(node.op_type)
         place = 0 if any(attribute.name in _KEYS for attribute in node.attribute) else place
         if place is not None and origins.get(node.input[place]):
-            found.append((node, node.input[place]))
-    held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights)
-    names = [node.input[1 if node.op_type == "OneHot" else 0] for node, _ in found]
-    unknown = [name for name in (*names, *(index for _, index in found)) if name not in held and name not in base]
+            lookups.append((node, node.input[place]))
+    constants = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights)
+    names = [node.input[1 if node.op_type == "OneHot" else 0] for node, _ in lookups]
+    unknown = [
+        name for name in (*names, *(index for _, index in lookups)) if name not in constants and name not in base
+    ]
     with suppress(RuntimeError):
-        held |= watch(which, list(dict.fromkeys(unknown)), base) if unknown else {}
-    held = {**base, **held}
-    for (node, index), table in zip(found, names, strict=True):
-        chosen, value, offset = tuple(sorted(origins[index])), held.get(table), 0
+        constants |= watch(which, list(dict.fromkeys(unknown)), base) if unknown else {}
+    constants = {**base, **constants}
+    for (node, index), table in zip(lookups, names, strict=True):
+        chosen, value, offset = tuple(sorted(origins[index])), constants.get(table), 0
         keys = [list(attribute.ints) for attribute in node.attribute if attribute.name in _KEYS]
-        if len(chosen) == 1 and index in held and held[index].size == base[chosen[0]].size:
-            apart = np.unique(held[index].reshape(-1) - base[chosen[0]].reshape(-1))
+        if len(chosen) == 1 and index in constants and constants[index].size == base[chosen[0]].size:
+            apart = np.unique(constants[index].reshape(-1) - base[chosen[0]].reshape(-1))
             offset = int(apart[0]) if len(apart) == 1 else 0
         if keys:
             yield _Lookup(chosen, keys=(*keys[0], max(keys[0], default=0) + 1))
@@ -340,17 +342,17 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
 def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
     """List the small integer constants of a region, and their neighbours: a counter may be compared with them."""
     small = (tensor for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8)
-    held: list[Any] = [tensors.array(tensor) for tensor in small]
-    held += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
-    found = {int(number) for value in held if _kind(value) in "iu" for number in value.reshape(-1)}
-    return sorted({number + beside for number in found if abs(number) < 1 << 16 for beside in (0, -1, 1)})
+    constants: list[Any] = [tensors.array(tensor) for tensor in small]
+    constants += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
+    integers = {int(number) for value in constants if _kind(value) in "iu" for number in value.reshape(-1)}
+    return sorted({number + beside for number in integers if abs(number) < 1 << 16 for beside in (0, -1, 1)})
 
 
 def _repeat_numbers(value: Array, numbers: Sequence[int], turn: int) -> Array:
     """Fill an array with the numbers in turn, as far as its type holds them. Used for one draw of several."""
     info = np.iinfo(value.dtype)
-    found = np.resize(np.roll(numbers, -turn * value.size), value.shape)
-    return found.clip(info.min, info.max).astype(value.dtype)
+    repeated = np.resize(np.roll(numbers, -turn * value.size), value.shape)
+    return repeated.clip(info.min, info.max).astype(value.dtype)
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
@@ -396,17 +398,17 @@ def _find_inputs_used_as_places(parts: Sequence[ModelProto]) -> set[str]:
 
     Such inputs are only shuffled, as other numbers might be no places.
     """
-    found: set[str] = set()
+    used: set[str] = set()
     for part in parts:
         for body in bodies(part):
             for node in reversed(body.node):
                 taken = _PLACES.get(node.op_type, set()) if not default_domain(node.domain) else set()
                 if node.op_type.startswith("Reduce"):
                     taken = {1}
-                found.update(name for k, name in enumerate(node.input) if k in taken)
-                if node.op_type not in ("Shape", "Size") and found.intersection(node.output):
-                    found.update(node.input)
-    return found
+                used.update(name for k, name in enumerate(node.input) if k in taken)
+                if node.op_type not in ("Shape", "Size") and used.intersection(node.output):
+                    used.update(node.input)
+    return used
 
 
 _FIXED_LINES: dict[str, tuple[float, ...]] = {
@@ -428,13 +430,15 @@ def _lines_of(model: ModelProto) -> Iterator[float]:
     """List thresholds at which operators of a region may change what they compute. Runs before thresholds are tried."""
     yield from (0.0, 0.5, 1.0, 1.5, 2.5)
     for body in bodies(model):
-        held = (
+        constants = (
             [tensor for tensor in body.initializer if 0 < tensors.size(tensor) <= 64]
             if isinstance(body, GraphProto)
             else []
         )
-        held += [t for node in body.node if node.op_type == "Constant" and (t := tensors.of_constant(node)) is not None]
-        for tensor in held:
+        constants += [
+            t for node in body.node if node.op_type == "Constant" and (t := tensors.of_constant(node)) is not None
+        ]
+        for tensor in constants:
             values = tensors.array(tensor) if tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE) else None
             if values is not None:
                 yield from (float(v) for v in values.reshape(-1)[:16] if np.isfinite(v) and abs(v) < 1e30)
@@ -500,10 +504,10 @@ def _solve_for_thresholds(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Solve for inputs that put inner values on the thresholds of nodes, from two runs."""
     for which, part in enumerate(parts):
-        held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
-        decisions = list(dict.fromkeys(_decisions(part, held)))[:_MOST]
-        made = {name for node in part.graph.node for name in node.output}
-        wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in made))
+        constants = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
+        decisions = list(dict.fromkeys(_decisions(part, constants)))[:_MOST]
+        computed = {name for node in part.graph.node for name in node.output}
+        wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in computed))
         step = {name: (start[name] * 1.0625 + 0.03125).astype(start[name].dtype) for name in floats}
         try:
             one, two = (
@@ -517,19 +521,19 @@ def _solve_for_thresholds(
                 continue
             slots = 3 * len(decision.lines or [0])
             for turn in range(min(_MOST_TURNS, -(-slots // value.size))):
-                lines = _lines_at(decision, value, one, held, turn)
+                lines = _lines_at(decision, value, one, constants, turn)
                 for name in floats if lines is not None else ():
                     solved = _solve(start[name], step[name], value, two[decision.value], lines)
                     if solved is None:
                         continue
-                    found = {**start, name: solved}
+                    candidate = {**start, name: solved}
                     with suppress(RuntimeError):  # once more from there: the first step was rounded
-                        there = watch(which, [decision.value], found)[decision.value]
+                        there = watch(which, [decision.value], candidate)[decision.value]
                         better = _solve(solved, start[name], there, value, lines)
                         if better is not None:
-                            found[name] = np.where((there == lines).reshape(solved.shape), solved, better)
-                    found[name] = _beside(found[name], len(decision.lines or [0]), turn)
-                    yield "values around inner thresholds", found
+                            candidate[name] = np.where((there == lines).reshape(solved.shape), solved, better)
+                    candidate[name] = _beside(candidate[name], len(decision.lines or [0]), turn)
+                    yield "values around inner thresholds", candidate
                     break
 
 
@@ -572,10 +576,10 @@ def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Arra
         return None
     a, b, t, u = (one.astype(np.float64).reshape(-1) for one in (x, moved, value, value_moved))
     with np.errstate(all="ignore"):
-        found = a + (lines.reshape(-1) - t) * (b - a) / (u - t)
-    if not np.isfinite(found).any():
+        solution = a + (lines.reshape(-1) - t) * (b - a) / (u - t)
+    if not np.isfinite(solution).any():
         return None
-    return np.where(np.isfinite(found), found, a).astype(x.dtype).reshape(x.shape)
+    return np.where(np.isfinite(solution), solution, a).astype(x.dtype).reshape(x.shape)
 
 
 def _beside(x: Array, count: int, turn: int) -> Array:

@@ -64,7 +64,7 @@ def _run_ends(probes: Sequence[Probe]) -> Seen:
     for probe in probes:
         dtypes: dict[int, Any] = {T.INT64: np.int64, T.BOOL: np.bool_}
         given = enumerate(zip(probe.feeds, probe.elem_types, strict=True))
-        wide = {f"x{at}": np.array(held, dtypes[kind]) for at, (held, kind) in given}
+        wide = {f"x{at}": np.array(vector, dtypes[kind]) for at, (vector, kind) in given}
         keep = np.ones(len(probe.feeds[0]), bool)
         if probe.wide.graph.node[0].op_type in ("Div", "Mod"):  # by 0, of which nothing is said
             keep &= wide["x1"] != 0

@@ -168,7 +168,9 @@ class OnnxRuntime:
 
         elem_types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
         make = ort.OrtValue.ortvalue_from_numpy_with_onnx_type
-        self._lent = {name: make(held, elem_types[name]) for name, held in aside.items()}  # for as long as the session
+        self._lent = {
+            name: make(weight, elem_types[name]) for name, weight in aside.items()
+        }  # for as long as the session
         options.add_external_initializers(list(self._lent), list(self._lent.values()))
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -184,8 +186,8 @@ class OnnxRuntime:
             return []
         try:
             given = {name: value for name, value in feeds.items() if name in self._known and value is not None}
-            made = list(self._session.run(names, given, self._options))
-            return made if names is None else made[: len(names)]  # all where no name is given
+            outputs = list(self._session.run(names, given, self._options))
+            return outputs if names is None else outputs[: len(names)]  # all where no name is given
         except Exception as error:
             raise EngineError(one_line(error)) from None
 
@@ -233,13 +235,13 @@ def _with_names(model: ModelProto) -> ModelProto:
     """Name every output, as onnx.reference mixes up outputs without names. Runs when a model is opened."""
     if all(all(node.output) for body in bodies(model) for node in body.node):
         return model
-    made = type(model)()
-    made.CopyFrom(model)
-    for number, body in enumerate(bodies(made)):
+    named = type(model)()
+    named.CopyFrom(model)
+    for number, body in enumerate(bodies(named)):
         for node in body.node:
-            held = f"no output {number} {node.output[:]}"
-            node.output[:] = [name or f"{held} {k}" for k, name in enumerate(node.output)]
-    return made
+            placeholder = f"no output {number} {node.output[:]}"
+            node.output[:] = [name or f"{placeholder} {k}" for k, name in enumerate(node.output)]
+    return named
 
 
 ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)

@@ -147,17 +147,17 @@ def _holds(body: Body, node: NodeProto) -> bool:
 def _outer(graph: GraphProto, body: Body) -> set[str]:
     """List the outer values that a body reads. Used while bodies are paired."""
     read: set[str] = set()
-    made: set[str] = set()
+    computed: set[str] = set()
     for inner in with_nested([graph]):
         assert not isinstance(inner, FunctionProto)
         read.update(value.name for value in inner.output)
-        made.update(value.name for value in inner.input)
-        made.update(tensor.name for tensor in inner.initializer)
+        computed.update(value.name for value in inner.input)
+        computed.update(tensor.name for tensor in inner.initializer)
         for node in inner.node:
             read.update(node.input)
-            made.update(node.output)
+            computed.update(node.output)
     known = {*body.pieces.makers, *body.constants, *body.pieces.given}
-    return {name for name in read - made if name in known}
+    return {name for name in read - computed if name in known}
 
 
 def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:

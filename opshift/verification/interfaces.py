@@ -104,32 +104,32 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
         ("output", list(before.model.graph.output), list(model.graph.output)),
         ("input", _list_required_inputs(before.model, wanted), _list_required_inputs(model, wanted)),
     ):
-        found, why = _pair_up(what, one, other, wanted)
+        pairs, why = _pair_up(what, one, other, wanted)
         if why:
             return before, after, why, []
-        for a, b in found.items():
+        for a, b in pairs.items():
             if a != b:
                 names[b] = a
-        moved = [f'"{a}" with "{b}"' for a, b in found.items() if a != b and wanted.map.get(a) != b]
+        moved = [f'"{a}" with "{b}"' for a, b in pairs.items() if a != b and wanted.map.get(a) != b]
         if moved:
             remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])}")
     if names:
         model = _rename_values(model, names)
     order = [value.name for value in before.model.graph.output]
     if [value.name for value in model.graph.output] != order:
-        made = ModelProto()
-        made.CopyFrom(model)
-        held = {value.name: value for value in model.graph.output}
-        del made.graph.output[:]
-        made.graph.output.extend(held[name] for name in order)
-        model = made
+        renamed = ModelProto()
+        renamed.CopyFrom(model)
+        by_name = {value.name: value for value in model.graph.output}
+        del renamed.graph.output[:]
+        renamed.graph.output.extend(by_name[name] for name in order)
+        model = renamed
         remarks.append("the outputs are in another order")
     return before, replace(after, model=model), "", remarks
 
 
 def _list_required_inputs(model: ModelProto, wanted: Asked) -> list[ValueInfoProto]:
-    held = {tensor.name for tensor in model.graph.initializer}
-    return [value for value in model.graph.input if value.name not in held and value.name not in wanted.values]
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in initialized and value.name not in wanted.values]
 
 
 def _pair_up(

@@ -94,8 +94,8 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         raise KeyboardInterrupt
     if not answer:
         raise Ended(code, full=full)
-    found: T = _unpickle_result(answer)
-    return found
+    result: T = _unpickle_result(answer)
+    return result
 
 
 def each(
@@ -269,8 +269,8 @@ def _ask_fork(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     with suppress(OSError):  # not every system tells it there
         room = _room()
     try:
-        with _block_interrupts() as held:
-            copy = _fork(lambda stream: _respond(stream, work), held)
+        with _block_interrupts() as blocked:
+            copy = _fork(lambda stream: _respond(stream, work), blocked)
         answer = _heard(*copy)
         _, status, usage = os.wait4(copy.process, 0)
     finally:
@@ -295,11 +295,11 @@ class _Copy(NamedTuple):
 @contextmanager
 def _block_interrupts() -> Iterator[set[int | signal.Signals]]:
     """Block interrupts while state is half written; yields the signals that were blocked before."""
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        yield held
+        yield blocked
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _fork(work: Callable[[BinaryIO], object], held: set[int | signal.Signals]) -> _Copy:
@@ -429,13 +429,13 @@ def _effort(process: int) -> int:
     """Read a counter that changes as long as a process or its children run or use a disk; tells a busy one from a
     stuck one.
     """
-    found = 0
+    effort = 0
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
             state, *numbers = (task / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-            found += sum(map(int, numbers[10:14])) + (state != "S") * time.monotonic_ns()
-            found += sum(map(_effort, map(int, (task / "children").read_text(encoding="ascii").split())))
-    return found
+            effort += sum(map(int, numbers[10:14])) + (state != "S") * time.monotonic_ns()
+            effort += sum(map(_effort, map(int, (task / "children").read_text(encoding="ascii").split())))
+    return effort
 
 
 def _ask_new_interpreter(work: bytes) -> tuple[bytes, int, bool]:
@@ -463,8 +463,8 @@ class _Server:
     def fork(self) -> None:
         """Start as a fork of this process. Runs before the first question."""
         there, self._questions = os.pipe()
-        with open(there, "rb") as questions, _block_interrupts() as held:
-            self._copy = _fork(lambda stream: _answer_all(questions, stream), held)
+        with open(there, "rb") as questions, _block_interrupts() as blocked:
+            self._copy = _fork(lambda stream: _answer_all(questions, stream), blocked)
 
     def ask(self, function: Callable[[Item], T], item: Item) -> T:
         """Call a function in the server process.
@@ -483,8 +483,8 @@ class _Server:
             self._process = self._process or _begin()
             answer, _ = _exchange(self._process, question)
         if answer:
-            found: T = _unpickle_result(answer)
-            return found
+            result: T = _unpickle_result(answer)
+            return result
         code = self.close()
         if code == -signal.SIGINT:
             raise KeyboardInterrupt

@@ -56,8 +56,8 @@ def _kernels() -> dict[str, list[tuple[int, int]]]:
         from onnxruntime.capi import onnxruntime_pybind11_state as registry
     except ImportError:  # onnx.reference runs all
         return {}
-    found: dict[str, list[tuple[int, int]]] = {}
+    versions: dict[str, list[tuple[int, int]]] = {}
     for kernel in registry.get_all_opkernel_def():
         if kernel.provider == "CPUExecutionProvider" and not default_domain(kernel.domain):
-            found.setdefault(kernel.op_name, []).append(tuple(kernel.version_range))
-    return found
+            versions.setdefault(kernel.op_name, []).append(tuple(kernel.version_range))
+    return versions

@@ -54,5 +54,7 @@ def _width() -> int:
         options.optimized_model_filepath = os.path.join(folder, "saved.onnx")
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         saved = onnx.load(options.optimized_model_filepath)
-    made = [node for node in saved.graph.node if node.domain == NCHWC and node.op_type == "Conv"]
-    return next((held.dims[0] for node in made for held in saved.graph.initializer if held.name == node.input[1]), 0)
+    blocked = [node for node in saved.graph.node if node.domain == NCHWC and node.op_type == "Conv"]
+    return next(
+        (tensor.dims[0] for node in blocked for tensor in saved.graph.initializer if tensor.name == node.input[1]), 0
+    )

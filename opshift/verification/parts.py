@@ -76,16 +76,16 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
 
     Runs for each side of each region.
     """
-    made = {name for index in nodes for name in body.pieces.nodes[index].output}
-    names = {name: f"~x{k}" for k, name in enumerate(region.inputs) if name not in made}
+    computed = {name for index in nodes for name in body.pieces.nodes[index].output}
+    names = {name: f"~x{k}" for k, name in enumerate(region.inputs) if name not in computed}
     names = {name: new for name, new in names.items() if name not in body.constants}
     names |= {name: f"~y{k}" for k, name in enumerate(region.outputs)}
     model = ModelProto(ir_version=body.side.model.ir_version, opset_import=body.side.model.opset_import)
     graph, weights = model.graph, dict[str, str]()
     graph.name = "region"
     reads = dict.fromkeys(name for index in nodes for name in body.pieces.reads(index))
-    for name in [*reads, *(name for name in region.outputs if name not in made)]:
-        if name in made or name in weights.values():
+    for name in [*reads, *(name for name in region.outputs if name not in computed)]:
+        if name in computed or name in weights.values():
             continue
         if name in body.constants:
             tensor = body.constants[name]
@@ -105,7 +105,7 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
             names[name] = name
     reached = {name for name in reads if name in names and names[name].startswith("~x")}
     for name in region.inputs:
-        if name in reached or (name in region.outputs and name not in made):
+        if name in reached or (name in region.outputs and name not in computed):
             graph.input.add(name=names[name])
     for index in nodes:
         graph.node.add().CopyFrom(body.pieces.nodes[index])
@@ -116,7 +116,7 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
                 names.setdefault(name, f"~t{len(names)}")
         rename(graph.node[-1], names)
     for k, name in enumerate(region.outputs):
-        if name not in made:  # a constant, or an input, stands for it
+        if name not in computed:  # a constant, or an input, stands for it
             graph.node.add(op_type="Identity", input=[names[name]], output=[f"~y{k}"])
         graph.output.add(name=f"~y{k}")
     calls = {(node.domain, node.op_type) for node in graph.node}
@@ -143,10 +143,10 @@ def rename(node: NodeProto, names: Mapping[str, str]) -> None:
 
     Used wherever a piece of a model gets other names.
     """
-    for held in (node.input, node.output):
-        for index, name in enumerate(held):
+    for names_of_values in (node.input, node.output):
+        for index, name in enumerate(names_of_values):
             if name in names:
-                held[index] = names[name]
+                names_of_values[index] = names[name]
     for _, _, graph in subgraphs(node) if node.attribute else ():
         _rename_inside(graph, {name: new for name, new in names.items() if name not in own_names(graph)})
 
@@ -178,8 +178,8 @@ def type_of(value: Any) -> TypeProto:
 
 def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
     """Copy a model with inner values as more outputs. Used to see inner values of a part."""
-    made = ModelProto()
-    made.CopyFrom(model)
-    known = {value.name for value in made.graph.output}
-    made.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in known)
-    return made
+    extended = ModelProto()
+    extended.CopyFrom(model)
+    known = {value.name for value in extended.graph.output}
+    extended.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in known)
+    return extended

@@ -29,7 +29,7 @@ def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts 
             if not wanted:
                 return None
             ends = (shared | {*before.given, *before.held} & {*after.given, *after.held}) - {*wanted}
-            one, other = (tuple(held.nodes[at] for at in held.between(wanted, ends)[0]) for held in (before, after))
+            one, other = (tuple(side.nodes[at] for at in side.between(wanted, ends)[0]) for side in (before, after))
             return Counterparts(one, other)
     return None
 

@@ -27,8 +27,8 @@ def unit(dtype: Any) -> float:
     """Compute the unit in the last place of 1 for a float type, without ml_dtypes, which old onnx does not install."""
     import numpy as np
 
-    found = _UNITS.get(dtype.name)
-    return float(np.finfo(dtype).eps) if found is None else found
+    known = _UNITS.get(dtype.name)
+    return float(np.finfo(dtype).eps) if known is None else known
 
 
 def narrowest(model: ModelProto, *, computed: bool) -> int:
@@ -36,22 +36,22 @@ def narrowest(model: ModelProto, *, computed: bool) -> int:
 
     Decides whether a model is rounded after every node.
     """
-    found: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
+    elem_types: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):
-            found.update(tensor.data_type for tensor in body.initializer)
+            elem_types.update(tensor.data_type for tensor in body.initializer)
         casts: list[tuple[int, NodeProto]] = []
         for node in body.node:
             for attribute in node.attribute:
                 name = attribute.name
                 if name == "value" and attribute.HasField("t"):
-                    found.add(attribute.t.data_type)
+                    elem_types.add(attribute.t.data_type)
                 elif name == "to" and computed and attribute.i in _NARROW:
                     casts.append((attribute.i, node))
-        if any(elem_type not in found for elem_type, _ in casts):
+        if any(elem_type not in elem_types for elem_type, _ in casts):
             used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
-            found.update(elem_type for elem_type, node in casts if used.intersection(node.output))
-    return next((elem_type for elem_type in _NARROW if elem_type in found), TensorProto.DOUBLE)
+            elem_types.update(elem_type for elem_type, node in casts if used.intersection(node.output))
+    return next((elem_type for elem_type in _NARROW if elem_type in elem_types), TensorProto.DOUBLE)
 
 
 def as_written(model: ModelProto) -> ModelProto:
@@ -62,11 +62,11 @@ def as_written(model: ModelProto) -> ModelProto:
     """
     if narrowest(model, computed=True) != TensorProto.FLOAT16:
         return model
-    held = ModelProto()
-    held.CopyFrom(model)
-    for body in list(bodies(held)):
+    rounded = ModelProto()
+    rounded.CopyFrom(model)
+    for body in list(bodies(rounded)):
         _hold(body)
-    return held
+    return rounded
 
 
 def _hold(body: Body) -> None:

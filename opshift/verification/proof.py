@@ -184,11 +184,11 @@ class Prover:
             for pair, kind, values in self._capture_inputs(pairs, run):
                 self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
-        found = [self._finding(kind) for kind in kinds.values()]
+        findings = [self._finding(kind) for kind in kinds.values()]
         failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
         order = {region.outputs: place for place, region in enumerate(regions)}
         self.failures = sorted([*failures, *self.failures], key=lambda one: order[one.region.outputs])
-        return [*found, *inside]
+        return [*findings, *inside]
 
     def _draw_for_all(self, pairs: Sequence[tuple[Pair, _Kind]], kinds: Sequence[_Kind]) -> list[Finding]:
         """Try drawn values on each kind and on bodies inside; returns the findings of bodies.
@@ -197,8 +197,8 @@ class Prover:
         """
         inside, doubts, proved = list[Finding](), dict[tuple[str, ...], list[Failure]](), set[tuple[str, ...]]()
         for pair, _ in pairs:
-            found, differing, is_all = self._prove_inner(pair.region)
-            inside += found
+            inner_findings, differing, is_all = self._prove_inner(pair.region)
+            inside += inner_findings
             doubts[pair.region.outputs] = differing
             if is_all and not differing:
                 proved.add(pair.region.outputs)
@@ -256,10 +256,10 @@ class Prover:
         session, known = _open_capture(self._shown, [name for name in names if name in body.pieces.makers])
         for run in self._runs:
             values = {name: run[name] for name in names if name in run}
-            made = [name for name in names if name in known]
+            available = [name for name in names if name in known]
             if session is not None:
                 with suppress(EngineError):
-                    values.update(zip(made, session.values(run, made), strict=True))  # type: ignore[attr-defined]
+                    values.update(zip(available, session.values(run, available), strict=True))  # type: ignore[attr-defined]
             for name in names:
                 if name in body.constants and name not in values:
                     values[name] = numpy_helper.to_array(body.tensor(name))
@@ -305,11 +305,11 @@ class Prover:
         if kind.base is None or _size(values) < _size(kind.base):
             kind.base, kind.pair = dict(values), pair
         first = kind.shapes[shapes] == 1
-        found = self._judge_on(pair, kind, values, wide=first or number == 0, label=CAPTURED)
-        if found is not None:
+        closeness = self._judge_on(pair, kind, values, wide=first or number == 0, label=CAPTURED)
+        if closeness is not None:
             kind.captured = True
-            if found.why:
-                kind.failures.append(self._failure(pair.region, CAPTURED, found, values))
+            if closeness.why:
+                kind.failures.append(self._failure(pair.region, CAPTURED, closeness, values))
 
     # --- drawn values ---------------------------------------------------------------------------------------
 
@@ -368,15 +368,15 @@ class Prover:
             decides = self._manner.special and self._manner.grade == "exact" and len(kind.engines) < 2
             if drawn.how == SPECIAL and not decides:
                 continue
-            found = self._judge_on(
+            closeness = self._judge_on(
                 pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how
             )
-            if found is not None:
+            if closeness is not None:
                 if drawn.remark:
                     self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
                 done += 1
-                if found.why:
-                    return drawn.label, found, drawn.feeds
+                if closeness.why:
+                    return drawn.label, closeness, drawn.feeds
         return None
 
     def _draws(self, pair: Pair, kind: _Kind, base: dict[str, Any]) -> Iterator[Draw]:
@@ -392,8 +392,8 @@ class Prover:
             model = with_outputs(pair.with_types(which, _types(pair, which, feeds)), names)
             session = _open_part(model)
             given = {**feeds, **self._weights(pair, which)}
-            found = dict(zip([v.name for v in model.graph.output], session.run(given), strict=True))
-            return {name: found[name] for name in names}
+            by_name = dict(zip([v.name for v in model.graph.output], session.run(given), strict=True))
+            return {name: by_name[name] for name in names}
 
         weights = [self._weights(pair, which) for which in range(2)]
         parts, batched = [pair.before.model, pair.after.model], _find_batched(kind)
@@ -430,7 +430,7 @@ class Prover:
         from onnx import helper
 
         rng = np.random.default_rng(self._manner.seed)
-        found: dict[str, Any] = {}
+        drawn: dict[str, Any] = {}
         for k, name in enumerate(pair.region.inputs):
             value_type = self._types.get(name, TypeProto())
             if value_type.WhichOneof("value") not in (None, "tensor_type"):
@@ -446,8 +446,8 @@ class Prover:
             if dtype.kind == "O":
                 return None
             value = rng.normal(size=shape) if dtype.kind in "fV" else rng.integers(0, 2, shape)
-            found[f"~x{k}"] = value.astype(dtype)
-        return found
+            drawn[f"~x{k}"] = value.astype(dtype)
+        return drawn
 
     def _widen(self, region: Region) -> Region | None:
         """Extend a region back to values that can be drawn freely, so that drawn values are possible ones.
@@ -488,7 +488,7 @@ class Prover:
         if len(set(node.input)) < len(node.input):
             return False
         inside, reached = pieces.between([name], ())
-        above = {*reached, *(made for index in inside for made in pieces.nodes[index].output)} - {name}
+        above = {*reached, *(output for index in inside for output in pieces.nodes[index].output)} - {name}
         return above.isdisjoint(ends)
 
     def _failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
@@ -540,7 +540,7 @@ class Prover:
         if _has_undefined_scale(pair, values):
             return None
         weights = [self._weights(pair, which) for which in range(2)]
-        feeds = [{**values, **held} for held in weights]
+        feeds = [{**values, **constants} for constants in weights]
         try:
             expected = self._run(pair, kind, 0, feeds[0])
         except EngineError as error:
@@ -559,9 +559,9 @@ class Prover:
         kind.runs += 1
         if _draws_numbers(pair):
             return self._judge_samples(pair, kind, feeds)
-        found = SAME
+        worst = SAME
         if all(map(identical, expected, actual)):
-            return found
+            return worst
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
         moved: list[Sequence[Any]] | None = None
         step = _step(pair, feeds)
@@ -586,11 +586,11 @@ class Prover:
             if one.why and label == CAPTURED:
                 moved = self._run_moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
-            found = found.worse(replace(one, place=place))
-        if found.why and len(kind.engines) > 1:
-            return self._compare_in_one_engine(pair, kind, feeds, expected, actual, found)
-        kind.closeness = kind.closeness.worse(replace(found, why=""))
-        return found
+            worst = worst.worse(replace(one, place=place))
+        if worst.why and len(kind.engines) > 1:
+            return self._compare_in_one_engine(pair, kind, feeds, expected, actual, worst)
+        kind.closeness = kind.closeness.worse(replace(worst, why=""))
+        return worst
 
     def _compare_in_one_engine(
         self,
@@ -625,12 +625,12 @@ class Prover:
 
     def _run_moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
         """Run the first side on values moved by a rounding: the measure where nothing runs in float64."""
-        found: list[Sequence[Any]] = []
+        moved_runs: list[Sequence[Any]] = []
         for seed in range(2):
             moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
             with suppress(EngineError):
-                found.append(self._run(pair, kind, 0, moved))
-        return found
+                moved_runs.append(self._run(pair, kind, 0, moved))
+        return moved_runs
 
     def _judge_samples(self, pair: Pair, kind: _Kind, feeds: Sequence[Mapping[str, Any]]) -> Closeness:
         """Compare random numbers: the same types, shapes and distribution. Runs for regions with random generators."""
@@ -700,8 +700,8 @@ class Prover:
         """Load the constants that a part takes as inputs. Runs before each run of a part."""
         if self._read[which] is None or self._read[which][0] is not pair:
             self._read[which] = pair, self._read_weights(pair, which)
-        found: dict[str, Any] = self._read[which][1]
-        return found
+        weights: dict[str, Any] = self._read[which][1]
+        return weights
 
     def _read_weights(self, pair: Pair, which: int) -> dict[str, Any]:
         part, body = (pair.before, pair.after)[which], self._bodies[which]
@@ -710,7 +710,7 @@ class Prover:
     def _finding(self, kind: _Kind) -> Finding:
         """Make the report line of a kind of region: equal, different, or not covered."""
         region = kind.pair.region if not kind.failures else kind.failures[0].region
-        found = Finding(
+        finding = Finding(
             _operators(kind.pair.before.model),
             _operators(kind.pair.after.model),
             region.outputs,
@@ -727,12 +727,12 @@ class Prover:
             engines=" and ".join(sorted(kind.engines)),
         )
         if not kind.failures:
-            return found
+            return finding
         label, why = kind.failures[0].label, kind.failures[0].why
         if _is_blind(kind):
             why = f"onnx.reference runs some old operators by their newest definition ({why})"
-            return replace(found, status=UNCOVERED, why=why)
-        return replace(found, status=DIFFERENT, label=label, why=why)
+            return replace(finding, status=UNCOVERED, why=why)
+        return replace(finding, status=DIFFERENT, label=label, why=why)
 
 
 _DEEPEST = 8
@@ -771,8 +771,8 @@ def _open_part(model: ModelProto) -> Session:
 
 def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set[str]]:
     """Open the first model with inner values as outputs; returns which of them it can yield."""
-    made = {name for node in side.model.graph.node for name in node.output}
-    known = made.intersection(names)
+    computed = {name for node in side.model.graph.node for name in node.output}
+    known = computed.intersection(names)
     outputs = [value.name for value in side.model.graph.output]
     engines = dict.fromkeys([side.engine, OnnxRuntime, Reference])
     for engine in (one for one in engines if one in ENGINES) if known else ():
@@ -816,7 +816,7 @@ def _find_batched(kind: _Kind) -> str:
     for shapes in kind.shapes:
         for name, _, shape in shapes:
             rows.setdefault(name, set()).add(shape[0] if shape else 0)
-    names = [name for name, found in rows.items() if len(found) > 1]
+    names = [name for name, counts in rows.items() if len(counts) > 1]
     return names[0] if len(names) == 1 else ""
 
 
@@ -868,10 +868,10 @@ def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
     """Keep the first run of each combination of sizes."""
-    found: dict[Any, Feeds] = {}
+    by_sizes: dict[Any, Feeds] = {}
     for run in runs:
-        found.setdefault(tuple(getattr(value, "shape", None) for value in run.values()), run)
-    return list(found.values())[:_CAPTURED]
+        by_sizes.setdefault(tuple(getattr(value, "shape", None) for value in run.values()), run)
+    return list(by_sizes.values())[:_CAPTURED]
 
 
 def _size(values: Mapping[str, Any]) -> int:
@@ -907,17 +907,17 @@ def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
         )
     if not any(counts) or counts[0] == counts[1]:
         return 0.0
-    found = []
+    steps = []
     for part, given in zip((pair.before, pair.after), feeds, strict=True):
-        held = {tensor.name: tensor for tensor in part.model.graph.initializer}
+        constants = {tensor.name: tensor for tensor in part.model.graph.initializer}
         for node in part.model.graph.node:
             for name in node.input[1:] if "Q" in node.op_type or node.op_type == "DequantizeLinear" else ():
                 value = given.get(name)
-                if value is None and name in held:
-                    value = tensors.array(held[name])
+                if value is None and name in constants:
+                    value = tensors.array(constants[name])
                 if is_float(value) and value.size:
-                    found.append(float(np.abs(value.astype(np.float64)).max()))
-    return max(found, default=0.0)
+                    steps.append(float(np.abs(value.astype(np.float64)).max()))
+    return max(steps, default=0.0)
 
 
 def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:

@@ -52,13 +52,13 @@ class Body:
     @cached_property
     def constants(self) -> dict[str, TensorProto]:
         """Collect initializers and the tensors of Constant nodes, by name. Computed once, when it is first needed."""
-        found = dict(self.pieces.held)
+        constants = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
                 tensor = tensors.of_constant(node)
                 if tensor is not None:
-                    found[node.output[0]] = tensor
-        return found
+                    constants[node.output[0]] = tensor
+        return constants
 
     @cached_property
     def needed(self) -> set[str]:
@@ -69,11 +69,11 @@ class Body:
     @cached_property
     def unvarying(self) -> set[str]:
         """List values that depend on no input. Computed once, when it is first needed."""
-        found = set(self.constants) | set(self.pieces.sparse)
+        constant_values = set(self.constants) | set(self.pieces.sparse)
         for index, node in enumerate(self.pieces.nodes):
-            if node.op_type not in GENERATORS and found.issuperset(self.pieces.reads(index)):
-                found.update(filter(None, node.output))
-        return found
+            if node.op_type not in GENERATORS and constant_values.issuperset(self.pieces.reads(index)):
+                constant_values.update(filter(None, node.output))
+        return constant_values
 
     def makes(self, name: str) -> bool:
         """Whether a node that outputs depend on computes this value."""
@@ -89,8 +89,8 @@ class Body:
         """Load a constant with its data; raises `InvalidModel` if they are missing. Used for constants inside a
         region.
         """
-        held = self.constants[name]
-        return tensor_data.loaded(held, self.side.folder) if tensor_data.is_stored(held) else held
+        tensor = self.constants[name]
+        return tensor_data.loaded(tensor, self.side.folder) if tensor_data.is_stored(tensor) else tensor
 
 
 class Comparison:
@@ -112,9 +112,9 @@ class Comparison:
             {name for name in (*body.needed, *body.constants) if name not in self.rejected}
             for body in (self.before, self.after)
         )
-        found = one & other
+        shared = one & other
         given = set(self.before.pieces.given) & set(self.after.pieces.given)
-        return {name for name in found if self.before.makes(name) or self.after.makes(name)} | given
+        return {name for name in shared if self.before.makes(name) or self.after.makes(name)} | given
 
     def is_shared(self, name: str) -> bool:
         """Whether a name is the same value in both models. Asked for each input of a node."""
@@ -197,8 +197,8 @@ class Comparison:
                     ("before", self.before.pieces.makers.get(name) if self.before.makes(name) else None),
                     ("after", self.after.pieces.makers.get(name) if self.after.makes(name) else None),
                 )
-        found = [self.region(names) for names in groups]
-        return sorted(found, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
+        regions = [self.region(names) for names in groups]
+        return sorted(regions, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
 
     def region(self, outputs: Iterable[str], inputs: Collection[str] | None = None) -> Region:
         """Make the region that computes landmarks from `inputs`; without them, from the nearest landmarks.

@@ -119,9 +119,9 @@ def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for index, (tensor, value) in enumerate(values.items()):
-        made = (
+        message = (
             numpy_helper.from_list(list(value), tensor)
             if isinstance(value, (list, tuple))
             else numpy_helper.from_array(value, tensor)
         )
-        (folder / f"{name}_{index}.pb").write_bytes(made.SerializeToString())
+        (folder / f"{name}_{index}.pb").write_bytes(message.SerializeToString())

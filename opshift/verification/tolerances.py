@@ -47,8 +47,8 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
     elif isinstance(given, (int, float)):
         pairs = [("", given)]
     else:
-        held = texts(given, f"give {what} as a number, or as numbers by the names of outputs")
-        parts = (text.rpartition(":") for text in held)
+        parts_given = texts(given, f"give {what} as a number, or as numbers by the names of outputs")
+        parts = (text.rpartition(":") for text in parts_given)
         pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
     for name, number in pairs:
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number >= 0):

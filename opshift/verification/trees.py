@@ -92,28 +92,30 @@ def _read(node: NodeProto, dtype: Any) -> _Trees:
 
     Runs first, for each tree ensemble.
     """
-    held = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
-    features = held["nodes_featureids"]
+    attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    features = attributes["nodes_featureids"]
     if node.op_type == "TreeEnsemble":
         true, false = (
-            [-1 if leaf else child for child, leaf in zip(held[f"nodes_{side}nodeids"], leaves, strict=True)]
-            for side, leaves in (("true", held["nodes_trueleafs"]), ("false", held["nodes_falseleafs"]))
+            [-1 if leaf else child for child, leaf in zip(attributes[f"nodes_{side}nodeids"], leaves, strict=True)]
+            for side, leaves in (("true", attributes["nodes_trueleafs"]), ("false", attributes["nodes_falseleafs"]))
         )
-        modes = [_MODES[int(mode)] for mode in _numbers(held["nodes_modes"])]
-        return _Trees(held["tree_roots"], features, _numbers(held["nodes_splits"]).astype(dtype), modes, true, false)
-    keys = list(zip(held["nodes_treeids"], held["nodes_nodeids"], strict=True))
+        modes = [_MODES[int(mode)] for mode in _numbers(attributes["nodes_modes"])]
+        return _Trees(
+            attributes["tree_roots"], features, _numbers(attributes["nodes_splits"]).astype(dtype), modes, true, false
+        )
+    keys = list(zip(attributes["nodes_treeids"], attributes["nodes_nodeids"], strict=True))
     places = {key: place for place, key in enumerate(keys)}
-    modes = [mode.decode() if isinstance(mode, bytes) else mode for mode in held["nodes_modes"]]
+    modes = [mode.decode() if isinstance(mode, bytes) else mode for mode in attributes["nodes_modes"]]
     inner = [mode != "LEAF" for mode in modes]
     roots = {tree: place for place, (tree, _) in reversed(list(enumerate(keys)))}
     children = [
         [
             places[tree, child] if inner[place] and inner[places[tree, child]] else -1
-            for place, ((tree, _), child) in enumerate(zip(keys, held[f"nodes_{side}nodeids"], strict=True))
+            for place, ((tree, _), child) in enumerate(zip(keys, attributes[f"nodes_{side}nodeids"], strict=True))
         ]
         for side in ("true", "false")
     ]
-    values = held.get("nodes_values") or _numbers(held["nodes_values_as_tensor"])
+    values = attributes.get("nodes_values") or _numbers(attributes["nodes_values_as_tensor"])
     splits = np.array(values, np.float64).astype(dtype)
     return _Trees([place for place in roots.values() if inner[place]], features, splits, modes, *children)
 
@@ -153,7 +155,7 @@ def _reach(trees: _Trees, rows: Array) -> Array:
     count, rows = len(trees.features), rows[~np.isnan(rows).any(axis=1)]
     reached = np.zeros(2 * count, bool)
     modes = np.array([_MODES.index(mode) if mode != "LEAF" else 0 for mode in trees.modes])
-    features, true, false = (np.asarray(held, np.int64) for held in (trees.features, trees.true, trees.false))
+    features, true, false = (np.asarray(column, np.int64) for column in (trees.features, trees.true, trees.false))
     for root in trees.roots:
         at, here = np.full(len(rows), root), np.arange(len(rows))
         for _ in range(count):
@@ -204,15 +206,15 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
 
 def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
     """List the children that a range of values can reach, with the part of the range that does. Part of `draw_rows`."""
-    feature, found = trees.features[place], list[tuple[int, _Box]]()
+    feature, branches = trees.features[place], list[tuple[int, _Box]]()
     for child, ends in zip(
         (trees.true[place], trees.false[place]), _sides(trees.modes[place], trees.splits[place]), strict=True
     ):
         least, largest = box.get(feature, (dtype.type(-np.inf), dtype.type(np.inf)))
         least, largest = max(least, ends[0]), min(largest, ends[1])
         if least <= largest:
-            found.append((child, {**box, feature: (least, largest)}))
-    return found
+            branches.append((child, {**box, feature: (least, largest)}))
+    return branches
 
 
 def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:

@@ -28,10 +28,10 @@ def add_checks(model: ModelProto, version: str) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
     for body in reversed(list(bodies(copy))):  # what stands inside first: the nodes around it are made anew
-        nodes = [made for node in body.node for made in _with_check(node, version)]
-        held = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        nodes = [checked for node in body.node for checked in _with_check(node, version)]
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del body.node[:]
-        body.node.extend(held)
+        body.node.extend(copies)
     return copy
 
 
@@ -54,8 +54,8 @@ class _Nodes(list[NodeProto]):
     def made(self, op: str, *inputs: str, **attributes: Any) -> str:
         """Add a node, and return the name of its output. Used to build a check."""
         output = f"{self.before.output[0]} ~{op}{len(self)}"
-        held = [make_attribute(name, value) for name, value in attributes.items()]
-        self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=held))
+        protos = [make_attribute(name, value) for name, value in attributes.items()]
+        self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=protos))
         return output
 
     def constant(self, values: Sequence[float]) -> str:

@@ -218,7 +218,7 @@ def list_measurements(found: Verification) -> list[str]:
 
 def _shapes(run: Mapping[str, Any]) -> str:
     """Write the inputs of a run: `x 1x3x64x64, length 7`."""
-    shown = [f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN]]
+    shown = [f"{text(name)} {_sizes(shape)}" for name, shape in list(run.items())[:_SHOWN]]
     return ", ".join(shown) + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
 
 

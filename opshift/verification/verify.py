@@ -58,13 +58,15 @@ def verify_apart(
 
 def compare_models(before: Side, after: Side, wanted: Asked, *, exact: bool) -> Verification:
     """Compare two models of any origin; with `--exact`, other rounding is a difference."""
-    found = verify_apart(before, after, grade="close", wanted=wanted)
-    if not exact or not found.equal or found.is_same:
-        return found
-    worst = found.worst
-    part = next((region for region in found.regions if not region.is_same), None)
+    verification = verify_apart(before, after, grade="close", wanted=wanted)
+    if not exact or not verification.equal or verification.is_same:
+        return verification
+    worst = verification.worst
+    part = next((region for region in verification.regions if not region.is_same), None)
     tensor = worst.output if worst is not None else part.values[0] if part is not None else ""
-    return replace(found, status=DIFFERENT, tensor=tensor, why="other rounding, and --exact asks for the same values")
+    return replace(
+        verification, status=DIFFERENT, tensor=tensor, why="other rounding, and --exact asks for the same values"
+    )
 
 
 def _verify_in_time(before: Side, after: Side, **how: Any) -> Verification:

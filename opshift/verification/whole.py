@@ -128,7 +128,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
     """Run both whole models in their engines on the same inputs, compare outputs, and try small sizes at the end."""
     started = perf_counter()
     cast = interfaces.casts(before.model, after.model)
-    found = WholeRun(cast=tuple(cast), first=before.engine)
+    whole = WholeRun(cast=tuple(cast), first=before.engine)
     progress.tell("run the first model")
     first = before.open()
     runs = list(
@@ -140,68 +140,68 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
             beside=after.model,
         )
     )
-    found.feeds = [interfaces.round_inputs(fed.given, cast) for fed in runs]
+    whole.feeds = [interfaces.round_inputs(fed.given, cast) for fed in runs]
     expected = [fed.outputs for fed in runs]
     names = [value.name for value in before.model.graph.output]
-    for given in _second_steps(before.model, found.feeds, expected):
+    for given in _second_steps(before.model, whole.feeds, expected):
         with suppress(EngineError):
             expected.append(first.run(given))
-            found.feeds.append(given)
+            whole.feeds.append(given)
     try:
         second = after.open()
     except EngineError as error:
-        found.why = str(error)
-        return found
-    found.engine = " and ".join(dict.fromkeys([before.engine_name, after.engine_name]))
+        whole.why = str(error)
+        return whole
+    whole.engine = " and ".join(dict.fromkeys([before.engine_name, after.engine_name]))
     judge = OutputJudge(before, grade, wanted.tolerances, names)
-    for number, (given, values) in enumerate(zip(found.feeds, expected, strict=True)):
-        progress.tell("run the second model", number + 1, len(found.feeds))
-        found.shapes.append({name: feeding.shape_of(value) for name, value in given.items()})
+    for number, (given, values) in enumerate(zip(whole.feeds, expected, strict=True)):
+        progress.tell("run the second model", number + 1, len(whole.feeds))
+        whole.shapes.append({name: feeding.shape_of(value) for name, value in given.items()})
         try:
             actual = second.run(interfaces.as_second(given, cast))
         except EngineError as error:
-            found.why = f"the second model fails: {error}"
+            whole.why = f"the second model fails: {error}"
             if Reference in (before.engine, after.engine):  # which runs what is not valid, and not all that is
-                found.engine = ""
-                return found
-            found.is_different = True
-            return found
+                whole.engine = ""
+                return whole
+            whole.is_different = True
+            return whole
         if "openvino" in (before.engine_name, after.engine_name):
             values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
-        found.runs += 1
+        whole.runs += 1
         for name, a, b in zip(names, values, actual, strict=True):
             if name in cast:
                 a, b = interfaces.in_narrower(a, b)
             if rounded_to:
                 a, b = interfaces.in_type(a, rounded_to), interfaces.in_type(b, rounded_to)
             report = judge.output(name, given, a, b, values)
-            found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
+            whole.outputs[name] = whole.outputs[name].worse(report) if name in whole.outputs else report
             if not report.is_random and name not in judge.ties:
                 seen = compare(a, b)
-                found.absolute, found.relative = max(found.absolute, seen.absolute), max(found.relative, seen.relative)
-            found.part = max(found.part, report.part)
-            if report.why and not found.is_different:
-                found.is_different, found.tensor, found.why = True, name, report.why
-        if found.is_different:
-            return found
+                whole.absolute, whole.relative = max(whole.absolute, seen.absolute), max(whole.relative, seen.relative)
+            whole.part = max(whole.part, report.part)
+            if report.why and not whole.is_different:
+                whole.is_different, whole.tensor, whole.why = True, name, report.why
+        if whole.is_different:
+            return whole
     if expected and all(map(bounds.is_all_nan, expected)):
-        found.engine, found.why = "", "all outputs were NaN in each run"
-        return found
-    found.nan = [
+        whole.engine, whole.why = "", "all outputs were NaN in each run"
+        return whole
+    whole.nan = [
         name for k, name in enumerate(names) if expected and all(bounds.is_all_nan([run[k]]) for run in expected)
     ]
-    found.remarks += [f'output "{name}" was NaN in each run, so its values were not tested' for name in found.nan]
-    found.remarks += [
+    whole.remarks += [f'output "{name}" was NaN in each run, so its values were not tested' for name in whole.nan]
+    whole.remarks += [
         f'{count} of the labels in "{name}" differ, where two scores tie within rounding'
         for name, count in judge.ties.items()
     ]
-    found.remarks += responding.remarks(before.model, expected)
-    found.remarks += _find_unfilled_windows(before, found.feeds)
-    is_plain = not (wanted.sets or wanted.runs or found.cast or rounded_to)
+    whole.remarks += responding.remarks(before.model, expected)
+    whole.remarks += _find_unfilled_windows(before, whole.feeds)
+    is_plain = not (wanted.sets or wanted.runs or whole.cast or rounded_to)
     if is_plain and before.engine is after.engine is OnnxRuntime:
-        _try_small_sizes((before.model, after.model), first, second, found, judge)
-    found.seconds = perf_counter() - started
-    return found
+        _try_small_sizes((before.model, after.model), first, second, whole, judge)
+    whole.seconds = perf_counter() - started
+    return whole
 
 
 def _find_unfilled_windows(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -314,23 +314,27 @@ class OutputJudge:
         """
         asked = self._asked.get(name, self._asked.get(""))
         if asked is not None:
-            found = bounds.judge_by_user(a, b, asked)
-            return OutputReport(name, found.difference, found.allowed, identical(a, b), by_user=True, why=found.why)
+            closeness = bounds.judge_by_user(a, b, asked)
+            return OutputReport(
+                name, closeness.difference, closeness.allowed, identical(a, b), by_user=True, why=closeness.why
+            )
         if identical(a, b):
             return OutputReport(name)
-        found = bounds.judge_outputs(a, b, self._grade)
-        if found.why and random_operators.is_random(self._before, given, name, a, b, self._grade):
+        closeness = bounds.judge_outputs(a, b, self._grade)
+        if closeness.why and random_operators.is_random(self._before, given, name, a, b, self._grade):
             return OutputReport(name, is_same=False, is_random=True)
-        if found.why and getattr(a, "dtype", None) == getattr(b, "dtype", ()):
+        if closeness.why and getattr(a, "dtype", None) == getattr(b, "dtype", ()):
             place = self.names.index(name)
-            found = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._run_moved(given)))
-        return OutputReport(name, found.difference, found.allowed, is_same=False, part=found.part, why=found.why)
+            closeness = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._run_moved(given)))
+        return OutputReport(
+            name, closeness.difference, closeness.allowed, is_same=False, part=closeness.part, why=closeness.why
+        )
 
     def _run_moved(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Run the first model with inputs and weights moved by one rounding."""
         if id(given) not in self._moved:
             progress.tell("measure what rounding does")
-            found = []
+            runs = []
             if self._forms is None:
                 self._forms = []
                 for seed in range(2):
@@ -341,8 +345,8 @@ class OutputJudge:
             for seed, run in enumerate(self._forms):
                 fed = {name: bounds.move_by_rounding(value, seed) for name, value in given.items()}
                 with suppress(EngineError):
-                    found.append(tuple(run(fed)))
-            self._moved[id(given)] = found
+                    runs.append(tuple(run(fed)))
+            self._moved[id(given)] = runs
         return self._moved[id(given)]
 
 
@@ -451,10 +455,10 @@ def _second_steps(
     if not feeds:
         return []
     names = [value.name for value in model.graph.output]
-    given, made = feeds[0], dict(zip(names, outputs[0], strict=True))
+    given, first_outputs = feeds[0], dict(zip(names, outputs[0], strict=True))
     states: dict[str, Any] = {}
     for name, value in given.items():
-        for output, result in made.items():
+        for output, result in first_outputs.items():
             alike = getattr(result, "dtype", None) == getattr(value, "dtype", ()) and result.ndim == value.ndim
             if alike and bounds.is_float(value) and _is_state(name, output) and name not in states:
                 states[name] = result
@@ -488,21 +492,21 @@ def bound_loops(model: ModelProto) -> ModelProto:
     """
     if not any(_is_endless(node) for body in bodies(model) for node in body.node):
         return model
-    made = ModelProto()
-    made.CopyFrom(model)
+    bounded = ModelProto()
+    bounded.CopyFrom(model)
     number = 0
-    for body in list(bodies(made)):
+    for body in list(bodies(bounded)):
         for index in reversed([k for k, node in enumerate(body.node) if _is_endless(node)]):
-            held = list(body.node)
+            nodes = list(body.node)
             number += 1
             name = f"~turns{number}"
-            trip = type(held[index])(op_type="Constant", output=[name])
+            trip = type(nodes[index])(op_type="Constant", output=[name])
             trip.attribute.add(name="value", type=4, t=TensorProto(data_type=TensorProto.INT64, int64_data=[TURNS]))
-            held[index].input[0] = name
-            rest = [type(node).FromString(node.SerializeToString()) for node in [*held[:index], trip, *held[index:]]]
+            nodes[index].input[0] = name
+            rest = [type(node).FromString(node.SerializeToString()) for node in [*nodes[:index], trip, *nodes[index:]]]
             del body.node[:]
             body.node.extend(rest)
-    return made
+    return bounded
 
 
 def _is_endless(node: Any) -> bool:

@@ -267,13 +267,13 @@ class Scope(Inferable):
 
     def ints(self, name: str) -> list[int] | None:
         """The values of a constant integer vector or scalar; None if it is not constant. Steps and rules ask this."""
-        found = self.tensor(name)
-        return None if found is None else tensors.integers(found)
+        tensor = self.tensor(name)
+        return None if tensor is None else tensors.integers(tensor)
 
     def array(self, name: str) -> np.ndarray[Any, Any] | None:
         """The value of a constant of any type; None if it is not constant. Steps and rules ask this."""
-        found = self.tensor(name)
-        return None if found is None else tensors.array(found)
+        tensor = self.tensor(name)
+        return None if tensor is None else tensors.array(tensor)
 
     # --- what type it has -----------------------------------------------------------------------------------
 
@@ -286,17 +286,17 @@ class Scope(Inferable):
 
     def type_with_origin(self, name: str) -> tuple[TypeProto | None, Origin]:
         """The type of a value, and where it comes from."""
-        found, scope = self.type(name), self.owner(name) if name else None
-        if scope is None or found is None:
+        value_type, scope = self.type(name), self.owner(name) if name else None
+        if scope is None or value_type is None:
             return None, Origin.UNKNOWN
-        return found, Origin.DECLARED if scope.is_claim(name, found) else Origin.INFERRED
+        return value_type, Origin.DECLARED if scope.is_claim(name, value_type) else Origin.INFERRED
 
     def shape_with_origin(self, name: str) -> tuple[list[Dim] | None, Origin]:
         """The dimensions of a tensor, and where they come from."""
-        dims, (found, origin) = self.shape(name), self.type_with_origin(name)
+        dims, (value_type, origin) = self.shape(name), self.type_with_origin(name)
         if dims is None:
             return None, Origin.UNKNOWN
-        return dims, origin if found is not None and has_shape(found) else Origin.INFERRED
+        return dims, origin if value_type is not None and has_shape(value_type) else Origin.INFERRED
 
     def names_sizes(self, name: str) -> bool:
         """Whether inference alone finds the whole shape, in numbers and the model's symbols."""
@@ -326,8 +326,8 @@ class Scope(Inferable):
         known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
         if known:
             return known
-        found = self.type(name)
-        return elem_type_of(found) if found is not None else 0
+        value_type = self.type(name)
+        return elem_type_of(value_type) if value_type is not None else 0
 
     def spread_elem_types(self) -> None:
         """Infer the element types of all values at once, which is cheaper than one by one."""
@@ -338,30 +338,30 @@ class Scope(Inferable):
 
         Steps and rules ask this.
         """
-        found = self.type(name)
-        if name in self.context.inference.less and not is_whole(found):
+        value_type = self.type(name)
+        if name in self.context.inference.less and not is_whole(value_type):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
-        if found is not None and has_shape(found):
-            return dims_of(found)
+        if value_type is not None and has_shape(value_type):
+            return dims_of(value_type)
         rank = ranks.rank(self, name)  # a graph that tells no sizes may tell how many there are
         return None if rank is None else [None] * rank
 
     def rank(self, name: str) -> int | None:
         """How many dimensions a tensor has; None where that is unknown. Steps and rules ask this."""
-        found = ranks.rank(self, name)
-        if found is None and (shape := self.shape(name)) is not None:
+        rank = ranks.rank(self, name)
+        if rank is None and (shape := self.shape(name)) is not None:
             return len(shape)
-        return found
+        return rank
 
     def size(self, name: str, axis: int) -> int | None:
         """The number of elements of a tensor along an axis; None where that is unknown, or there is no such axis.
 
         Steps and rules ask this.
         """
-        found: Dim = sizes.size(self, name, axis)
-        if found is None and (shape := self.shape(name)) is not None and -len(shape) <= axis < len(shape):
-            found = shape[axis]
-        return found if isinstance(found, int) else None
+        dim: Dim = sizes.size(self, name, axis)
+        if dim is None and (shape := self.shape(name)) is not None and -len(shape) <= axis < len(shape):
+            dim = shape[axis]
+        return dim if isinstance(dim, int) else None
 
     def shape_in_source(self, name: str) -> list[Dim] | None:
         """The inferred dimensions of a value of the source, even if the declared rank is lower."""
@@ -383,9 +383,9 @@ class Scope(Inferable):
         Used for values whose node no runtime can infer.
         """
         if self.graph is not None and self.node_made(name) is not None and self.declared_type(name) is None:
-            found = self.type(name)
-            if found is not None:
-                (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
+            value_type = self.type(name)
+            if value_type is not None:
+                (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(value_type)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
         """Remember the elements of a sequence or optional that a step removed, so that nodes which read it use
@@ -422,16 +422,18 @@ class Scope(Inferable):
 
         None where `name` is none whose bytes lie together, and in a function body.
         """
-        scope, found = self._behind_identities(name)
-        held = None if scope is None or scope.is_opaque(found) else scope.initializers.get(found)
-        if held is None or not (tensor_data.is_stored(held) or held.HasField("raw_data")):
+        scope, own_name = self._behind_identities(name)
+        tensor = None if scope is None or scope.is_opaque(own_name) else scope.initializers.get(own_name)
+        if tensor is None or not (tensor_data.is_stored(tensor) or tensor.HasField("raw_data")):
             return None
-        made = TensorProto()
-        made.CopyFrom(held)
-        made.ClearField("name")
-        made.data_type = elem_type
-        made.dims[:] = dims
-        return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
+        relabelled = TensorProto()
+        relabelled.CopyFrom(tensor)
+        relabelled.ClearField("name")
+        relabelled.data_type = elem_type
+        relabelled.dims[:] = dims
+        return (
+            self.constant(relabelled, "const") if tensor_data.nbytes(relabelled) == tensor_data.nbytes(tensor) else None
+        )
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
         """Add a new constant to the graph's initializers. `constant` calls it; the constant may turn out to be

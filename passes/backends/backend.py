@@ -121,7 +121,7 @@ class Backend:
         """Copy the backend without the types that failed for some operators. Used with `without_failures`."""
         measured = dict(self.measured)
         for op in measured.keys() & set(ops):
-            types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
+            types = {variable: Types(types_seen.ran) for variable, types_seen in measured[op].types.items()}
             measured[op] = replace(measured[op], types=types, failed=())
         return replace(self, measured=measured) if ops else self
 
@@ -130,10 +130,10 @@ class Backend:
 
         Used when nothing can replace them: the model may still run.
         """
-        found = self.without_types(ops)
+        backend = self.without_types(ops)
         limits = tuple(replace(limit, ops=limit.ops - frozenset(ops)) for limit in self.limits)
         types = frozenset[str]() if ("", "value") in ops else self.types
-        return replace(found, limits=tuple(limit for limit in limits if limit.ops), types=types)
+        return replace(backend, limits=tuple(limit for limit in limits if limit.ops), types=types)
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether the backend has the version of the operator that `opset` of its domain uses.
@@ -155,8 +155,8 @@ class Backend:
     @property
     def multiplies_floats_alone(self) -> bool:
         """Whether it lacks products of integers: MatMulInteger, and MatMul of int32, which failed when measured."""
-        held = self.measured.get(("", "MatMul"))
-        failed = held is not None and any("tensor(int32)" in types.failed for types in held.types.values())
+        measured = self.measured.get(("", "MatMul"))
+        failed = measured is not None and any("tensor(int32)" in types.failed for types in measured.types.values())
         return failed and not self.has("", "MatMulInteger", self.opset or schemas.latest())
 
     def missing(self, domain: str, opset: int) -> set[Op]:
@@ -164,8 +164,8 @@ class Backend:
 
         These are replaced when converting for the backend.
         """
-        found = ((op, schemas.schema(domain, op, opset)) for op in schemas.operators(domain))
-        known = [op for op, schema in found if schema is not None and not schema.deprecated]
+        candidates = ((op, schemas.schema(domain, op, opset)) for op in schemas.operators(domain))
+        known = [op for op, schema in candidates if schema is not None and not schema.deprecated]
         return {(domain, op) for op in known if not self.has(domain, op, opset)}
 
     def reads_import(self, domain: str, version: int) -> bool:
@@ -175,7 +175,7 @@ class Backend:
         """
         if domain == "ai.onnx.ml":
             return not self.ml_opset or version <= self.ml_opset
-        return not domain or any(held == domain for held, _ in self.vendors)
+        return not domain or any(vendor_domain == domain for vendor_domain, _ in self.vendors)
 
     def opsets_to_try(self, own: int) -> list[int]:
         """List the opsets of the backend at which different operators are missing, nearest to the model's own first."""
@@ -191,5 +191,5 @@ class Backend:
 def _with_attribute(limit: Limit) -> Iterator[int]:
     """List versions of operators that have the attribute of a limit: at older ones the limit does not apply."""
     for domain, op in limit.ops if limit.attribute else ():
-        held = ((version, schemas.schema(domain, op, version)) for version in schemas.versions(domain, op))
-        yield from [version for version, schema in held if schema and limit.attribute in schema.attributes][:1]
+        by_version = ((version, schemas.schema(domain, op, version)) for version in schemas.versions(domain, op))
+        yield from [version for version, schema in by_version if schema and limit.attribute in schema.attributes][:1]

@@ -42,17 +42,17 @@ def convert_for_backend(
     A call that only tests saw fail stays if nothing can replace it: the model may run.
     """
     ops = frozenset(ops)
-    found = first = _convert_for_backend(source, backend, ops, ir_version, folder)
+    result = first = _convert_for_backend(source, backend, ops, ir_version, folder)
     doubted = set[Op]()
-    while found.model is None and backend.measured:
-        refused = {(refusal.domain, refusal.op) for refusal in found.refusals} - doubted
+    while result.model is None and backend.measured:
+        refused = {(refusal.domain, refusal.op) for refusal in result.refusals} - doubted
         if not refused:  # another operator was blamed at another opset
             refused = _failing(source, backend, folder) - doubted
         if not refused:
             return first
         doubted |= {op for op in refused if not definable.is_defined(*op)} or refused
-        found = _convert_for_backend(source, backend.without_failures(doubted), ops, ir_version, folder)
-    return found
+        result = _convert_for_backend(source, backend.without_failures(doubted), ops, ir_version, folder)
+    return result
 
 
 def _convert_for_backend(
@@ -100,8 +100,10 @@ def _convert_for_backend(
 
     first = plan(opsets[0])
     tried = try_attempts(first, carry_out, REPAIRS, [expand_refused_operators, take_next_opset])
-    told = [conversion for conversion in tried if not (conversion.is_refused and conversion.attempt.is_extended)]
-    return choose(told).result
+    own_attempts = [
+        conversion for conversion in tried if not (conversion.is_refused and conversion.attempt.is_extended)
+    ]
+    return choose(own_attempts).result
 
 
 def convert_to_opset(
@@ -170,13 +172,13 @@ class _NamedForOpset:
         taken = self._take(tried)
         if not any(conversion.attempt.is_extended for conversion in tried):
             return taken.result
-        left, made = self._operators_brought_by(taken), taken.result
-        if made.model is None:
-            return replace(made, refusals=tuple(_blame_reader(refusal, self._backend) for refusal in made.refusals))
+        left, result = self._operators_brought_by(taken), taken.result
+        if result.model is None:
+            return replace(result, refusals=tuple(_blame_reader(refusal, self._backend) for refusal in result.refusals))
         if not left:
-            return made
-        found = _obstacles(made.model, self._backend, self.first.folder)
-        return replace(made, model=None, refusals=tuple(r for r in found if (r.domain, r.op) in left))
+            return result
+        reasons = _obstacles(result.model, self._backend, self.first.folder)
+        return replace(result, model=None, refusals=tuple(r for r in reasons if (r.domain, r.op) in left))
 
     def _take(self, tried: Sequence[Conversion]) -> Conversion:
         """Choose among the attempts of the last group: one without lacking operators, else the first, or its
@@ -215,8 +217,8 @@ class _NamedForOpset:
     def _operators_brought_by(self, conversion: Conversion) -> set[Op]:
         """Find operators that a conversion brought in and the backend lacks; computed once for each result."""
         if id(conversion.result) not in self._brought:
-            found = _find_brought_in(self.first.source, conversion.result, self._backend, self.first.folder)
-            self._brought[id(conversion.result)] = found
+            brought = _find_brought_in(self.first.source, conversion.result, self._backend, self.first.folder)
+            self._brought[id(conversion.result)] = brought
         return self._brought[id(conversion.result)]
 
 
@@ -239,10 +241,12 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
 
     Runs before a conversion for the backend.
     """
-    held = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
-    if not held:
-        return held
-    return held & {(default_domain(found.domain), found.op) for found in _obstacles(source, backend, folder)}
+    vendor_ops = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
+    if not vendor_ops:
+        return vendor_ops
+    return vendor_ops & {
+        (default_domain(obstacle.domain), obstacle.op) for obstacle in _obstacles(source, backend, folder)
+    }
 
 
 def find_foreign_operators(source: ModelProto) -> set[Op]:
@@ -326,12 +330,12 @@ def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int])
 
     Runs before each attempt.
     """
-    found = backend.missing("", targets[""])
+    missing = backend.missing("", targets[""])
     if _ML in targets:
-        found |= backend.missing(_ML, targets[_ML])
-    found |= {op for op in find_foreign_operators(source) if not backend.has(*op, 1)}
+        missing |= backend.missing(_ML, targets[_ML])
+    missing |= {op for op in find_foreign_operators(source) if not backend.has(*op, 1)}
     local = {(default_domain(f.domain), f.name) for f in source.functions}
-    return found if backend.functions else found | local
+    return missing if backend.functions else missing | local
 
 
 def _obstacles(model: ModelProto, backend: Backend, folder: str | None) -> list[Refusal]:

@@ -98,11 +98,11 @@ def read(name: str, text: str) -> MeasuredCall:
 
 def _ranks(text: str) -> tuple[int, ...]:
     """Parse ranks as target files write them: `1, 3-5`. Part of `read`."""
-    found: list[int] = []
+    ranks: list[int] = []
     for part in text.split(", ") if text != "any" else ():
         low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return tuple(found)
+        ranks += range(int(low), int(high or low) + 1)
+    return tuple(ranks)
 
 
 def spell_call(held: MeasuredCall) -> str:
@@ -151,10 +151,10 @@ def _constraint(name: str) -> str:
 
 def _group_types(kinds: Iterable[str]) -> str:
     """Write types with the name of a group, such as `floats`, for all its members. Part of `spell_call`."""
-    left, found = set(map(plain_type, kinds)), []
+    left, groups = set(map(plain_type, kinds)), []
     for group, members in _GROUPS.items():
         if left.issuperset(members):
-            found.append(group)
+            groups.append(group)
             left -= set(members)
     order = [plain_type(kind) for kind in ELEMENT_TYPES]
-    return " ".join([*found, *(name for name in order if name in left), *sorted(left.difference(order))])
+    return " ".join([*groups, *(name for name in order if name in left), *sorted(left.difference(order))])

@@ -37,15 +37,15 @@ def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
     """
     if not backend.static_shapes:
         return []
-    held = {tensor.name for tensor in model.graph.initializer}
-    found = []
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    refusals = []
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
         open_dims = [symbol(d) or str(i) for i, d in enumerate(dims) if not is_fixed(d)]
-        if value.name not in held and open_dims:
+        if value.name not in initialized and open_dims:
             why = f"dimension {', '.join(open_dims)} is dynamic; supported: fixed sizes; try --fix-shape"
-            found.append(Refusal(value.name, "input", "", 0, False, why))
-    return found
+            refusals.append(Refusal(value.name, "input", "", 0, False, why))
+    return refusals
 
 
 def find_copied_outputs(model: ModelProto, backend: Backend, folder: str | None = None) -> dict[str, NodeProto]:
@@ -54,14 +54,14 @@ def find_copied_outputs(model: ModelProto, backend: Backend, folder: str | None 
     if not any(limit.ops & {(node.domain, node.op_type) for node in model.graph.node} for limit in limits):
         return {}
     scope = open_main_graph(model, folder)
-    found = dict[str, NodeProto]()
+    makers = dict[str, NodeProto]()
     for name in dict.fromkeys(value.name for value in model.graph.output):
         node, dims = scope.producer(name), scope.shape(name)
         if node is not None and dims is not None and any(
             (node.domain, node.op_type) in limit.ops and len(dims) in limit.copied for limit in limits
         ):  # fmt: skip
-            found[name] = node
-    return found
+            makers[name] = node
+    return makers
 
 
 def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
@@ -166,12 +166,12 @@ class _ObstacleSearch:
 
     def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
         """Say which type of a node failed when the backend was measured; a node of constants alone does not matter."""
-        held = self._backend.measured.get((default_domain(node.domain), node.op_type))
-        if held is None:
+        measured = self._backend.measured.get((default_domain(node.domain), node.op_type))
+        if measured is None:
             return ""
         first = next(filter(None, node.input), "")
-        dims = scope.shape(first) if held.failed and first else None
-        if dims is not None and len(dims) in held.failed and not self._is_known(scope, first):
+        dims = scope.shape(first) if measured.failed and first else None
+        if dims is not None and len(dims) in measured.failed and not self._is_known(scope, first):
             return f'"{first}" has rank {len(dims)}, which failed when measured'
         for name, kind, found in measurements.find_open_types(node, scope, self._backend, opset):
             if kind is not None and found is not None and kind in found.failed - found.ran:

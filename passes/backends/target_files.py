@@ -52,11 +52,11 @@ def loads(text: str, where: str) -> dict[str, Any]:
 @cache
 def targets() -> dict[str, Backend]:
     """Return every known target by name. Read once, when it is first asked for."""
-    found: dict[str, Backend] = {}
+    by_name: dict[str, Backend] = {}
     for entry in sorted(files("opshift.passes.backends").joinpath("targets").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
-            found |= parse(entry.read_text(encoding="utf-8"), entry.name)
-    return found
+            by_name |= parse(entry.read_text(encoding="utf-8"), entry.name)
+    return by_name
 
 
 def newest() -> list[Backend]:
@@ -120,19 +120,19 @@ def text_of(path: str | os.PathLike[str]) -> str:
 
     Used for target files and lists of operators.
     """
-    held = Path(tensor_data.reachable(os.fspath(path))).read_bytes()
-    marked = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
+    data = Path(tensor_data.reachable(os.fspath(path))).read_bytes()
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
     try:
-        return held.decode("utf-16" if marked else "utf-8-sig")
+        return data.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{os.fspath(path)}: not UTF-8 text") from None
 
 
 def parse(text: str, where: str) -> dict[str, Backend]:
     """Parse the text of a target file; messages call it `where`. Used for files of opshift and of users."""
-    held = loads(text, where)
+    table = loads(text, where)
     try:
-        return _backends(held)
+        return _backends(table)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{where}: {type(error).__name__}: {error}") from None
     except ValueError as error:
@@ -144,15 +144,15 @@ def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
     _check_keys(held, _FILE, "the file")
     order = list(held["versions"])
     limits = [(_places(row, order), _limit(row)) for row in held.get("limits", ())]
-    found: dict[str, Backend] = {}
+    by_name: dict[str, Backend] = {}
     state, inherited = _start_from_base(held["base"]) if "base" in held else ({}, ())
     for place, (version, row) in enumerate(held["versions"].items()):
         _check_keys(row, _VERSION, f"version {version}")
         state = _inherit(state, row)
         applying = (*inherited, *(limit for places, limit in limits if place in places))
         name = f"{held['name']}-{version}"
-        found[name] = _backend(name, state, row.get("source", held["source"]), applying)
-    return found
+        by_name[name] = _backend(name, state, row.get("source", held["source"]), applying)
+    return by_name
 
 
 def _start_from_base(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
@@ -272,7 +272,7 @@ def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
 
 def _operators(names: Iterable[str]) -> dict[Op, int]:
     """Parse `Name`, `Name-13` (from that version on) or `domain::Name`. Part of `parse`."""
-    found: dict[Op, int] = {}
+    since: dict[Op, int] = {}
     for name in names:
         domain, _, op = name.rpartition("::")
         op, _, version = op.partition("-")
@@ -281,8 +281,8 @@ def _operators(names: Iterable[str]) -> dict[Op, int]:
             versions = schemas.versions(domain, op)
             if not versions or (version and int(version) not in versions):
                 raise ValueError(f"ONNX defines no operator {name}")
-        found[domain, op] = int(version or 1)
-    return found
+        since[domain, op] = int(version or 1)
+    return since
 
 
 def _types(names: Iterable[str]) -> frozenset[str]:

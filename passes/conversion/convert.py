@@ -171,15 +171,15 @@ def _finish(
     Runs when all nodes are converted.
     """
     model, targets = context.model, attempt.targets
-    held, calls = before.census(model)
-    if dead_code.drop_unused(model, context.released, held):
-        held, calls = census([*reversed(model.functions), model.graph])
+    body_list, calls = before.census(model)
+    if dead_code.drop_unused(model, context.released, body_list):
+        body_list, calls = census([*reversed(model.functions), model.graph])
     prune_imports(model, source, targets, brought, before.calls, calls)
     ledger.refusals += _find_unfit(model, context, ledger, expanded, calls)
     if not ledger.refusals:
         idle = not ledger.changes and ir_versions.is_at_opsets(source, targets)
         most = source.ir_version if idle else None  # newer readers read it as they did
-        ledger.refusals += ir_versions.write_ir_version(model, targets, attempt.ir_version, held, most)
+        ledger.refusals += ir_versions.write_ir_version(model, targets, attempt.ir_version, body_list, most)
     if ledger.refusals:
         return _fail(attempt, ledger.refusals, ledger.changes)
     said = _mend_declarations(source, context, targets, ledger, before.calls, calls)
@@ -195,8 +195,12 @@ def _tell_by_user_names(attempt: Attempt, result: Result) -> Result:
         renamed = (change._replace(op=names.get((change.domain, change.op), change.op)) for change in result.changes)
         homes = {function_place(*op): function_place(op[0], name) for op, name in names.items()}
         refusals = dict.fromkeys(
-            replace(held, op=names.get((held.domain, held.op), held.op), where=homes.get(held.where, held.where))
-            for held in result.refusals
+            replace(
+                refusal,
+                op=names.get((refusal.domain, refusal.op), refusal.op),
+                where=homes.get(refusal.where, refusal.where),
+            )
+            for refusal in result.refusals
         )
         if names:
             before = result.before and Survey(attempt.source).calls
@@ -247,10 +251,10 @@ def _take_out_functions(
 
 def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
     """List nodes and values of the converted model that the target does not allow. Part of `_finish`."""
-    found = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
+    refusals = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
     if any((default_domain(domain), op) in ops for domain, op in calls):
-        found += legality.left(model, ops)
-    return found
+        refusals += legality.left(model, ops)
+    return refusals
 
 
 def _refuse_training_graphs(

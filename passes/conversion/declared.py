@@ -117,15 +117,15 @@ def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inferenc
 
     Runtimes allocate memory by declared sizes, so a wrong one crashes them.
     """
-    found: set[str] = set()
+    opened: set[str] = set()
     for path, graph in claims.graphs(source):
         for value in (*(graph.output if path else ()), *(graph.value_info if between else ())):
             if has_shape(value.type) and not _follow(dims_of(value.type), inference.type(path, value.name)):
-                found.add(value.name)
-    for body in bodies(model) if found else ():
+                opened.add(value.name)
+    for body in bodies(model) if opened else ():
         yielded = body.output if isinstance(body, GraphProto) and body is not model.graph else ()
         for value in (*yielded, *(body.value_info if between else ())):
-            for dim in value.type.tensor_type.shape.dim if value.name in found else ():
+            for dim in value.type.tensor_type.shape.dim if value.name in opened else ():
                 dim.ClearField("dim_value")
 
 
@@ -167,7 +167,7 @@ def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[
 def _crops(source: ModelProto) -> bool:
     """Whether a Resize uses `roi`, which inference ignores when it computes sizes."""
     calls = (node for body in bodies(source) for node in body.node if node.op_type == "Resize" and not node.domain)
-    return any(held.s == b"tf_crop_and_resize" for node in calls for held in node.attribute)
+    return any(attribute.s == b"tf_crop_and_resize" for node in calls for attribute in node.attribute)
 
 
 def _rounds_up(source: ModelProto, own: int) -> bool:

@@ -130,8 +130,8 @@ def initializers_to_inputs(model: ModelProto) -> None:
         inner, apart = pending.pop()
         yielded = {value.name for value in inner.output}
         for tensor in inner.initializer:
-            if apart and (made := in_nodes(tensor, opset, fresh)):
-                for node in reversed(made):
+            if apart and (as_nodes := in_nodes(tensor, opset, fresh)):
+                for node in reversed(as_nodes):
                     inner.node.insert(0, node)
                 continue
             moved = graph.initializer.add()

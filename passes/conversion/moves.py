@@ -69,8 +69,8 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
         work.within += ((op, before),)
     if result is None and not node.build.nodes:
         return None
-    made = node.build.nodes if result is None else take_over(node, result)
-    works = [_make_work(proto, work, op, before, arrived, node.build.copies, expander) for proto in made]
+    new_nodes = node.build.nodes if result is None else take_over(node, result)
+    works = [_make_work(proto, work, op, before, arrived, node.build.copies, expander) for proto in new_nodes]
     return works if result is not None else [*works, work]
 
 
@@ -98,8 +98,8 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     _note_change(ledger, node, op[1], version, version, how, replaced=True)
     since, versions = schemas.since(*op, version) or 0, {**work.versions, **imports}
     works = [_make_work(proto, work, op, since, versions, node.build.copies, expander) for proto in nodes]
-    for made in works if expander.is_local(*op) else ():
-        made.written = True
+    for new_work in works if expander.is_local(*op) else ():
+        new_work.written = True
     return works
 
 
@@ -166,11 +166,12 @@ def _check_inputs(node: Node, version: int) -> None:
 
 def _check_imports(node: Node, versions: Versions) -> None:
     """Refuse new nodes of a domain that the model does not import, as their version is unknown. Runs after a step."""
-    for made in node.build.nodes:
-        if default_domain(made.domain) not in versions:
+    for new_node in node.build.nodes:
+        if default_domain(new_node.domain) not in versions:
             raise CannotConvert(
                 node,
-                f"{made.op_type} is needed, but the model imports no opset of its domain; add an opset import of it",
+                f"{new_node.op_type} is needed, but the model imports no opset of its domain; "
+                "add an opset import of it",
             )
 
 

@@ -181,8 +181,8 @@ class _IntegerRetyping:
         if narrow is None:
             return False
         self._read += tensors.size(tensor)
-        held = tensor_data.load(tensor, self._folder) if self._read <= LARGEST else None
-        values = None if held is None else tensors.array(held)
+        loaded = tensor_data.load(tensor, self._folder) if self._read <= LARGEST else None
+        values = None if loaded is None else tensors.array(loaded)
         if values is None:
             self._refuse(name, f"its values of {narrow.name} cannot be read, or do not fit the file as bytes")
             return False

@@ -99,8 +99,8 @@ class Route:
         opset = self.target("", at)
         if min(at, opset) < _TENSORS_SINCE or self._expander.wants("", "Constant"):
             return frozenset()
-        held = schemas.schema("", "Constant", opset)
-        formal = held.output(0) if held is not None else None
+        schema = schemas.schema("", "Constant", opset)
+        formal = schema.output(0) if schema is not None else None
         return frozenset(ELEMENT_TYPES[text] for text in formal.types) if formal is not None else frozenset()
 
     def next_move(self, work: Work, scope: Scope) -> Move:

@@ -46,8 +46,8 @@ def assume_vectors(node: Node) -> Iterator[None]:
             if rank == 1 and node.scope.shape(node.input(index)) == [0]:
                 raise CannotConvert(node, f"input {index} is empty") from None
         for index in NUMBERS.get(op, ()):
-            held = node.scope.array(node.input(index)) if node.input(index) else None
-            if held is not None and held.size != 1:
-                why = f"input {index} has {held.size} elements; supported: one"
+            value = node.scope.array(node.input(index)) if node.input(index) else None
+            if value is not None and value.size != 1:
+                why = f"input {index} has {value.size} elements; supported: one"
                 raise CannotConvert(node, why) from None
         raise

@@ -274,6 +274,6 @@ class BodyConverter:
 
 def _elem_type(constant: NodeProto) -> int:
     """The element type of the tensor in a Constant; 0 for other attributes."""
-    held = constant.attribute[0]
-    is_tensor = held.name == "value" and held.type == AttributeProto.TENSOR and not held.ref_attr_name
-    return held.t.data_type if is_tensor and not constant.input and len(constant.output) == 1 else 0
+    attribute = constant.attribute[0]
+    is_tensor = attribute.name == "value" and attribute.type == AttributeProto.TENSOR and not attribute.ref_attr_name
+    return attribute.t.data_type if is_tensor and not constant.input and len(constant.output) == 1 else 0

@@ -25,5 +25,5 @@ class Dequantize:
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         if facts.survey is not None and {op for _, op in facts.survey.calls}.isdisjoint(_INTEGER_PRODUCTS):
             return Result(model, (), ())
-        found = fold(model, ops=[SCALED], folder=facts.folder)
-        return found if found.changes else Result(model, (), ())
+        folded = fold(model, ops=[SCALED], folder=facts.folder)
+        return folded if folded.changes else Result(model, (), ())

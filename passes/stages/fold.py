@@ -58,5 +58,5 @@ def fold_model(
     if reader is not None:
         lacking |= {op for domain, opset in opsets(model).items() for op in reader.missing(domain, opset)}
     with blaming(model):
-        found = fold(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
-    return replace(found, folded=sum(change.how != CONTRADICTED for change in found.changes))
+        folded = fold(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
+    return replace(folded, folded=sum(change.how != CONTRADICTED for change in folded.changes))

@@ -78,18 +78,18 @@ def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used
 
     Runs before a conversion.
     """
-    found = [parse_operator(name) for name in names]
-    held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
-    for name, op in zip(names, found, strict=True):
-        if op not in held and not schemas.versions(*op) and not _is_ours(*op):
-            raise unknown_operator(name, held)
+    named = [parse_operator(name) for name in names]
+    existing = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
+    for name, op in zip(names, named, strict=True):
+        if op not in existing and not schemas.versions(*op) and not _is_ours(*op):
+            raise unknown_operator(name, existing)
     if domain is not None:
         wanted = default_domain(domain)
         members = sorted(op for op in used if op[0] == wanted)
         if not members and not _is_known(wanted):
             raise ValueError(f"the model uses no operator of domain {domain!r}{_domain_hint(domain, used)}")
-        found += members
-    return found
+        named += members
+    return named
 
 
 def _is_known(domain: str) -> bool:

@@ -27,5 +27,5 @@ class Quantize:
     name = "quantize"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        found = fold_model(model, INTEGERS | {MOVED}, self.reader, self.avoided, facts, allowance)
-        return found if found.folded else replace(found, folded=None)  # a user who did not ask to fold reads no 0
+        folded = fold_model(model, INTEGERS | {MOVED}, self.reader, self.avoided, facts, allowance)
+        return folded if folded.folded else replace(folded, folded=None)  # a user who did not ask to fold reads no 0

@@ -140,5 +140,5 @@ def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
     if roomy and (newest := imports.roomiest(model)) is not None:
         return {"": newest}
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    found = next(filter(None, (imports.opsets(holder).get("") for holder in holders)), None)
-    return {"": found or schemas.newest_opset(model.ir_version)}
+    imported = next(filter(None, (imports.opsets(holder).get("") for holder in holders)), None)
+    return {"": imported or schemas.newest_opset(model.ir_version)}

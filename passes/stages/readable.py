@@ -94,18 +94,18 @@ class Readable:
     def _unread(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
         """List operators that the backend does not support in the result of an attempt, but did before."""
         assert result.model is not None, "optional stages refuse nothing"
-        found = {(obstacle.domain, obstacle.op) for obstacle in obstacles(result.model, self.reader, folder)}
-        if found:
-            found -= {(obstacle.domain, obstacle.op) for obstacle in obstacles(model, self.reader, folder)}
-        return frozenset(found)
+        unread = {(obstacle.domain, obstacle.op) for obstacle in obstacles(result.model, self.reader, folder)}
+        if unread:
+            unread -= {(obstacle.domain, obstacle.op) for obstacle in obstacles(model, self.reader, folder)}
+        return frozenset(unread)
 
 
 def _shared(model: ModelProto) -> set[str]:
     """List outputs of the model that come from a node with several outputs. Runs after the stages, for compilers
     only.
     """
-    made = {name for node in model.graph.node if len(node.output) > 1 for name in node.output}
-    return made & {value.name for value in model.graph.output}
+    joint_outputs = {name for node in model.graph.node if len(node.output) > 1 for name in node.output}
+    return joint_outputs & {value.name for value in model.graph.output}
 
 
 def _separate(model: ModelProto, before: set[str]) -> None:

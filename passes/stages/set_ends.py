@@ -31,5 +31,5 @@ class SetEnds:
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        made, changes = change_ends(model, self.ends)
-        return Result(made, changes, ())
+        changed, changes = change_ends(model, self.ends)
+        return Result(changed, changes, ())

@@ -60,8 +60,8 @@ class ReachUnrolled:
         facts.survey = None
         again = self.reach.apply(done.model, facts, allowance)
         facts.survey = survey
-        made = replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
-        return _explained(Result(done.model, done.changes, ()).followed_by(made), done)
+        result_after = replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
+        return _explained(Result(done.model, done.changes, ()).followed_by(result_after), done)
 
 
 def _explained(result: Result, done: Unrolled) -> Result:

@@ -125,13 +125,13 @@ def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
     """Read `y=output`: names of the first model with those of the second."""
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
-    found = {}
+    pairs = {}
     for text in texts(given, "give names as 'A=B'"):
         first, equals, second = text.partition("=")
         if not (first and equals and second):
             raise ValueError(f"--map takes the name of an output of each model, such as --map A=B, not {text!r}")
-        found[first] = second
-    return found
+        pairs[first] = second
+    return pairs
 
 
 def _engines(given: Engines | None) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
             f"{wanted.runs} runs are asked for (runs), but {len(sets)} sets of inputs are given; give as "
             "many, or leave runs out"
         )
-    return replace(wanted, inputs=tuple(_of_types(held, given, wanted) for held in sets))
+    return replace(wanted, inputs=tuple(_of_types(feeds, given, wanted) for feeds in sets))
 
 
 def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
@@ -266,7 +266,7 @@ def remaining(wanted: Asked, model: ModelProto) -> Asked:
     symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim}
     inputs = wanted.inputs
     if isinstance(inputs, tuple):
-        inputs = tuple({name: value for name, value in held.items() if name in given} for held in inputs)
+        inputs = tuple({name: value for name, value in feeds.items() if name in given} for feeds in inputs)
     return replace(
         wanted,
         inputs=inputs,
@@ -305,22 +305,22 @@ def _several(wanted: Asked) -> list[Feeds]:
 
 def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
     """Convert a set of inputs to the types that engines take. Part of `check_inputs`."""
-    found = {}
+    converted = {}
     for name, value in held.items():
         known(name, given, "input")
-        found[name] = of_type(name, value, given[name])
+        converted[name] = of_type(name, value, given[name])
         asked_for = wanted.shapes.get(name)
-        if asked_for is not None and getattr(found[name], "shape", asked_for) != asked_for:
+        if asked_for is not None and getattr(converted[name], "shape", asked_for) != asked_for:
             raise ValueError(
-                f"input {name!r} is given with shape {list(found[name].shape)}, but --input-shape asks for "
+                f"input {name!r} is given with shape {list(converted[name].shape)}, but --input-shape asks for "
                 f"{list(asked_for)}"
             )
         if name in wanted.ranges:
             raise ValueError(
                 f"values are given for input {name!r}, so a range for it has no effect; leave the range out"
             )
-        _agree(name, given[name], getattr(found[name], "shape", ()), wanted.sizes)
-    return found
+        _agree(name, given[name], getattr(converted[name], "shape", ()), wanted.sizes)
+    return converted
 
 
 def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
@@ -344,8 +344,8 @@ def _holds(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> Non
         return
     dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
     if dtype.kind in "iu" and dtype.isbuiltin == 1:
-        held = np.iinfo(dtype)
-        if bounds[0] < held.min or bounds[1] > held.max or math.floor(bounds[1]) < math.ceil(bounds[0]):
+        limits = np.iinfo(dtype)
+        if bounds[0] < limits.min or bounds[1] > limits.max or math.floor(bounds[1]) < math.ceil(bounds[0]):
             raise ValueError(
                 f"input {name!r} has type {dtype}, which has no numbers in the range [{bounds[0]:g},{bounds[1]:g}]"
             )

@@ -65,23 +65,23 @@ def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
 
 def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
     """Split the arrays of a .npz into sets. Part of `read`."""
-    found: dict[int, dict[str, Any]] = {}
+    sets: dict[int, dict[str, Any]] = {}
     for key, array in arrays.items():
         of = None if key in inputs else _OF_SET.fullmatch(key)
-        found.setdefault(int(of[1]) if of else 0, {})[of[2] if of else key] = array
-    return [found[number] for number in sorted(found)]
+        sets.setdefault(int(of[1]) if of else 0, {})[of[2] if of else key] = array
+    return [sets[number] for number in sorted(sets)]
 
 
 def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
     """Read a folder of ONNX test data: one set, or `test_data_set_0` and so on. Part of `read`."""
-    parts = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _SET.fullmatch(entry.name)))
+    parts = sorted((int(match[1]), entry) for entry in place.iterdir() if (match := _SET.fullmatch(entry.name)))
     sets = [part for _, part in parts] or [place]
     return [_messages(part, inputs) for part in sets]
 
 
 def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     """Read one set of ONNX test data: `input_0.pb` and so on. Part of `read`."""
-    files = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _NUMBERED.fullmatch(entry.name)))
+    files = sorted((int(match[1]), entry) for entry in place.iterdir() if (match := _NUMBERED.fullmatch(entry.name)))
     if not files:
         raise _unreadable(place, "input_0.pb is missing")
     if files[-1][0] >= len(inputs):
@@ -123,11 +123,11 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
         if Path(path).suffix == ".npz":
             _save_arrays(path, sets)
             return
-        for number, held in enumerate(sets):
+        for number, feeds in enumerate(sets):
             folder = Path(path, f"test_data_set_{number}")
             folder.mkdir(parents=True, exist_ok=True)
             for index, (name, value_type) in enumerate(inputs.items()):
-                (folder / f"input_{index}.pb").write_bytes(_serialize(name, held[name], value_type))
+                (folder / f"input_{index}.pb").write_bytes(_serialize(name, feeds[name], value_type))
 
 
 def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:

@@ -68,12 +68,12 @@ def draw(
     import numpy as np
 
     random = np.random.default_rng(choice.seed)
-    made = {
+    drawn = {
         name: _Drawn(name, taken, meanings, wanted, choice, random, most).value(value_type)
         for name, value_type in taken.items()
         if name not in wanted.values
     }
-    return {**made, **wanted.values}
+    return {**drawn, **wanted.values}
 
 
 def shape_of(name: str, value_type: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
@@ -91,11 +91,11 @@ def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
 
     Used for each input that is drawn.
     """
-    held = {**choice.sizes, **wanted.sizes}
-    if (symbol or where) in held:
-        return held[symbol or where]
+    sizes = {**choice.sizes, **wanted.sizes}
+    if (symbol or where) in sizes:
+        return sizes[symbol or where]
     parts = terms(symbol)
-    return choice.size if parts is None else computed(parts, held, choice.size)
+    return choice.size if parts is None else computed(parts, sizes, choice.size)
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,14 @@ def running(
     Raises:
         EngineError: the model takes no inputs that could be found, or the second model takes others.
     """
-    found = []
+    yielded = []
     run = _survive(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
     for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem):
-        found.append(fed.given)
+        yielded.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
-            files.save(wanted.save, found, required(side.model))
+            files.save(wanted.save, yielded, required(side.model))
         yield fed
 
 
@@ -201,12 +201,12 @@ def _many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator
     """Yield one set of many rows, if a classical model takes them. Runs after the other sets."""
     batch = [dim for dim, role in plan.roles.items() if role == BATCH]
     rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
-    rows = {name: held for name, held in rows.items() if name not in problem.wanted.values}
+    rows = {name: value for name, value in rows.items() if name not in problem.wanted.values}
     count = max(map(len, rows.values()), default=leaves.OTHER_ROWS)
     choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, count)})
     with suppress(EngineError):
         given = {**problem.draw(choice), **rows} if batch else {}
-        if batch and all(given[name].shape[:1] == held.shape[:1] for name, held in rows.items()):
+        if batch and all(given[name].shape[:1] == value.shape[:1] for name, value in rows.items()):
             yield Fed(given, run(given), choice)
 
 

@@ -41,14 +41,14 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
     count = min(sum(len(rows) for _, rows in drawn), trees.MOST_ROWS)
     if not count:
         return {}
-    widths = {name: len(found) for name, found in columns.items() if name in taken}
+    widths = {name: len(sources) for name, sources in columns.items() if name in taken}
     made: dict[str, Any] = {}
     place = 0
     for read, rows in drawn:
-        rows = rows[: max(1, count * len(rows) // sum(len(held) for _, held in drawn))][: count - place]
+        rows = rows[: max(1, count * len(rows) // sum(len(value) for _, value in drawn))][: count - place]
         for column, (name, axis) in enumerate(read):
-            held = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[elem_types[name]]))
-            held[place : place + len(rows), axis] = rows[:, column]
+            value = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[elem_types[name]]))
+            value[place : place + len(rows), axis] = rows[:, column]
         place += len(rows)
     return made
 
@@ -58,15 +58,15 @@ def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tupl
 
     Used to feed each column with thresholds of its own feature.
     """
-    found: dict[str, list[tuple[str, int]]] = {}
+    columns: dict[str, list[tuple[str, int]]] = {}
     for name, value_type in taken.items():
         dims = tensor(value_type).shape.dim
         if len(dims) == 2 and dims[1].dim_value > 0:
-            found[name] = [(name, axis) for axis in range(dims[1].dim_value)]
+            columns[name] = [(name, axis) for axis in range(dims[1].dim_value)]
     for node in model.graph.node:
-        if _passes_on(node) and all(name in found for name in node.input):
-            found[node.output[0]] = [column for name in node.input for column in found[name]]
-    yield from found.items()
+        if _passes_on(node) and all(name in columns for name in node.input):
+            columns[node.output[0]] = [column for name in node.input for column in columns[name]]
+    yield from columns.items()
 
 
 def _passes_on(node: NodeProto) -> bool:

@@ -93,15 +93,15 @@ class Meanings:
 
 def constants(model: ModelProto) -> dict[str, TensorProto]:
     """Collect the tensors of a model by value, and by values that are casts of them. Runs before nodes are read."""
-    held: dict[str, TensorProto] = {}
+    tensors_by_name: dict[str, TensorProto] = {}
     for graph in with_nested([model.graph]):
-        held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
+        tensors_by_name.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
         for node in graph.node:
             if node.op_type == "Constant" and node.output:
-                held.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
-            elif node.op_type in ("Identity", "Cast", "DequantizeLinear") and node.input[0] in held:
-                held[node.output[0]] = held[node.input[0]]
-    return held
+                tensors_by_name.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+            elif node.op_type in ("Identity", "Cast", "DequantizeLinear") and node.input[0] in tensors_by_name:
+                tensors_by_name[node.output[0]] = tensors_by_name[node.input[0]]
+    return tensors_by_name
 
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
@@ -111,20 +111,20 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """
     integers = {name for name, value_type in taken.items() if tensor(value_type).elem_type in INTEGERS}
     reads_words = any(tensor(value_type).elem_type == TensorProto.STRING for value_type in taken.values())
-    found = Meanings(words=_words(model) if reads_words else ())
+    meanings_found = Meanings(words=_words(model) if reads_words else ())
     if reads_words:
-        found.categories.update(_categories(model, taken))
-    reader = _Reader(found, integers, set(taken), constants(model))
+        meanings_found.categories.update(_categories(model, taken))
+    reader = _Reader(meanings_found, integers, set(taken), constants(model))
     for graph in with_nested([model.graph]):
         reader.read(graph)
-    for name in (name for name in taken if found.of.get(name, "divisor") == "divisor"):
+    for name in (name for name in taken if meanings_found.of.get(name, "divisor") == "divisor"):
         named = next((meaning for pattern, meaning in _NAMED if re.search(pattern, name.lower())), "")
-        compared = found.compared.get(name, ())
+        compared = meanings_found.compared.get(name, ())
         if name in reader.masks or named == "mask" or (compared and {0, 1}.issuperset(compared)):
-            found.of.setdefault(name, "mask")
+            meanings_found.of.setdefault(name, "mask")
         elif named and name in integers:
-            found.of[name] = named
-    return found
+            meanings_found.of[name] = named
+    return meanings_found
 
 
 def _words(model: ModelProto) -> tuple[str, ...]:
@@ -132,14 +132,14 @@ def _words(model: ModelProto) -> tuple[str, ...]:
 
     Runs once, before inputs are drawn.
     """
-    found: list[bytes] = []
+    words: list[bytes] = []
     for graph in with_nested([model.graph]):
         for attribute in (attribute for node in graph.node for attribute in node.attribute):
             if attribute.name in _KNOWN_WORDS:
-                found += attribute.strings
-    for held in constants(model).values():
-        found += held.string_data
-    return tuple(dict.fromkeys(word.decode(errors="replace") for word in found[:_MOST_WORDS]))
+                words += attribute.strings
+    for constant in constants(model).values():
+        words += constant.string_data
+    return tuple(dict.fromkeys(word.decode(errors="replace") for word in words[:_MOST_WORDS]))
 
 
 def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int | None, tuple[str, ...]]]:
@@ -147,7 +147,7 @@ def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int |
 
     Runs once, before inputs are drawn.
     """
-    held, found = constants(model), dict[str, dict[int | None, tuple[str, ...]]]()
+    tensors_by_name, by_input = constants(model), dict[str, dict[int | None, tuple[str, ...]]]()
     origins: dict[str, tuple[str, int | None]] = {name: (name, None) for name in taken}
     for node in model.graph.node:
         origin = origins.get(node.input[0]) if node.input else None
@@ -156,16 +156,16 @@ def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int |
         attributes = {attribute.name: attribute for attribute in node.attribute}
         if node.op_type in _PASSING:
             origins[node.output[0]] = origin
-        elif _takes_columns(node, attributes) and node.input[1] in held:
-            columns = tensors.array(held[node.input[1]])
+        elif _takes_columns(node, attributes) and node.input[1] in tensors_by_name:
+            columns = tensors.array(tensors_by_name[node.input[1]])
             if columns is not None and columns.size == 1:
                 origins[node.output[0]] = origin[0], int(columns.item())
         elif node.op_type == "OneHotEncoder" and "zeros" in attributes and not attributes["zeros"].i:
             words = attributes["cats_strings"].strings if "cats_strings" in attributes else ()
             if words:
-                told = tuple(word.decode(errors="replace") for word in words)
-                found.setdefault(origin[0], {})[origin[1]] = told
-    return found
+                categories = tuple(word.decode(errors="replace") for word in words)
+                by_input.setdefault(origin[0], {})[origin[1]] = categories
+    return by_input
 
 
 def _takes_columns(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> bool:
@@ -211,8 +211,8 @@ class _Reader:
                 self._found.divided.update(reached)
             elif (node.op_type, index) in _MEANING or default_domain(node.domain) or node.op_type not in _COMPUTING:
                 self._found.used.update(reached)
-            for made in node.output:
-                self._reached[made] = self._reached.get(made, set()) | reached
+            for output in node.output:
+                self._reached[output] = self._reached.get(output, set()) | reached
 
     def _node(self, node: NodeProto) -> None:
         """Note what one node tells about inputs: an index of Gather, an axis, a length, a number compared with a
@@ -251,16 +251,16 @@ class _Reader:
 
     def _first_axis(self, node: NodeProto) -> None:
         """Remember which axis of an input is the first one of what a node makes of it."""
-        held = self._axes.get(node.input[0]) if node.input else None
-        if held is None or node.op_type not in ("Cast", "Identity", "Transpose") or (held[1] and node.attribute):
+        axis = self._axes.get(node.input[0]) if node.input else None
+        if axis is None or node.op_type not in ("Cast", "Identity", "Transpose") or (axis[1] and node.attribute):
             return
         perm = next((attribute_value(a) for a in node.attribute if a.name == "perm"), [0])
-        self._axes[node.output[0]] = held[0], held[1] + perm[0]
+        self._axes[node.output[0]] = axis[0], axis[1] + perm[0]
 
     def _number(self, name: str) -> float:
         """Read a constant of one element; 0 for anything else. Runs for nodes that read an input."""
-        held = self._held.get(name)
-        array = tensors.array(held) if held is not None and max(held.dims, default=1) == 1 else None
+        tensor = self._held.get(name)
+        array = tensors.array(tensor) if tensor is not None and max(tensor.dims, default=1) == 1 else None
         return float(array.item()) if array is not None and array.size == 1 and array.dtype.kind in "iuf" else 0.0
 
     def _bound(self, node: NodeProto, origin: str, name: str) -> None:
@@ -280,8 +280,8 @@ class _Reader:
         Runs for nodes that read an input.
         """
         known = self._found.compared.setdefault(origin, ())
-        for held in (self._held[name] for name in names if name in self._held):
-            numbers = tensors.integers(held) or []
+        for constant in (self._held[name] for name in names if name in self._held):
+            numbers = tensors.integers(constant) or []
             if len(numbers) == 1:
                 self._found.compared[origin] = tuple(dict.fromkeys([*known, *numbers]))
             elif numbers and min(numbers) == 0:

@@ -71,11 +71,13 @@ def hanging(model: ModelProto) -> set[str]:
 
     Outputs that are not among them cannot move, so they give no remark.
     """
-    found = set(required(model))
+    dependent = set(required(model))
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):
             continue
         inner = with_nested([graph for _, _, graph in subgraphs(node)] if may_hold(node) else [])
-        if found.intersection(node.input) or any(found.intersection(at.input) for body in inner for at in body.node):
-            found.update(node.output)
-    return found - {""}
+        if dependent.intersection(node.input) or any(
+            dependent.intersection(at.input) for body in inner for at in body.node
+        ):
+            dependent.update(node.output)
+    return dependent - {""}

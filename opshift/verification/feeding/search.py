@@ -56,13 +56,13 @@ class Problem:
 
         Their sizes are what a search changes.
         """
-        found: dict[str, list[tuple[str, int]]] = {}
+        places: dict[str, list[tuple[str, int]]] = {}
         for name, value_type in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(value_type).shape.dim):
                 key = symbol(dim) or place(name, axis)
                 if not is_fixed(dim) and key not in self.wanted.sizes:
-                    found.setdefault(key, []).append((name, axis))
-        return found
+                    places.setdefault(key, []).append((name, axis))
+        return places
 
     def free_dims(self) -> dict[str, list[tuple[str, int]]]:
         """Leave out dimensions that follow from others, as `past + 1`."""
@@ -113,13 +113,13 @@ class Search:
                 if self._over():
                     break
                 tried = len(self._told)
-                found = self._tell(choice)
-                if found is None:
+                stopped = self._tell(choice)
+                if stopped is None:
                     return choice
                 if len(self._told) == tried:
                     continue
-                heapq.heappush(states, (-found.reached, next(order), choice, found))
-                if -found.reached < state[0]:  # from where it went farther, first
+                heapq.heappush(states, (-stopped.reached, next(order), choice, stopped))
+                if -stopped.reached < state[0]:  # from where it went farther, first
                     heapq.heappush(states, state)
                     break
         return self._empty
@@ -142,8 +142,8 @@ class Search:
         try:
             outputs = self._run(self._problem.draw(choice, _MOST))
         except EngineError as error:
-            found = stop(error)
-            return found if found.numbers else replace(found, numbers=self._sizes(found.reached, choice))
+            stopped = stop(error)
+            return stopped if stopped.numbers else replace(stopped, numbers=self._sizes(stopped.reached, choice))
         if all(getattr(value, "size", 1) for value in outputs):
             return None
         self._empty = self._empty or choice
@@ -159,8 +159,8 @@ class Search:
         shapes = {name: self._problem.shape_of(name, choice.sizes) for name in self._problem.taken}
         names = list(self._problem.model.graph.node[number].input)
         known = infer_shapes(self._problem.model, self._side.folder, shapes, names)
-        held = [list(self._held[name].dims) for name in names if name in self._held]
-        return tuple(size for shape in (*known.values(), *held) for size in shape if isinstance(size, int))
+        known_dims = [list(self._held[name].dims) for name in names if name in self._held]
+        return tuple(size for shape in (*known.values(), *known_dims) for size in shape if isinstance(size, int))
 
     def _next(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
         """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
@@ -206,11 +206,11 @@ class Search:
         now = choice.sizes.get(dims[0], choice.size)
         for other in (2 * now, 64, 512):
             step = _with_sizes(choice, dims, other)
-            found = self._tell(step)
-            if found is None:
+            stopped_there = self._tell(step)
+            if stopped_there is None:
                 yield step
                 return
-            for size in crossings(now, stopped, other, found, len(dims)):
+            for size in crossings(now, stopped, other, stopped_there, len(dims)):
                 yield _with_sizes(choice, dims, size)
 
 

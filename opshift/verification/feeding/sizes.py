@@ -51,12 +51,14 @@ def place(name: str, axis: int) -> str:
 
 def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
     """Find the role of each dynamic dimension by its name, else by its place. Runs before sizes are chosen."""
-    found = {}
+    role_of = {}
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
-        found[dim] = next(named, None) or _by_place(taken, *places[0])
+        role_of[dim] = next(named, None) or _by_place(taken, *places[0])
     return (
-        found if PAST in found.values() else {dim: SEQUENCE if role == TOTAL else role for dim, role in found.items()}
+        role_of
+        if PAST in role_of.values()
+        else {dim: SEQUENCE if role == TOTAL else role for dim, role in role_of.items()}
     )
 
 
@@ -236,12 +238,12 @@ def _worth(dim: Any) -> tuple[bool, bool, bool]:
 
 def _write_sizes(name: str, value_type: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
     """Write sizes that are known into a type, and one name for dimensions that are equal. Runs for each input."""
-    made = TypeProto()
-    made.CopyFrom(value_type)
-    for axis, dim in enumerate(tensor(made).shape.dim):
-        found = known(_key(dim, name, axis))
-        if isinstance(found, int):
-            dim.dim_value = found
-        elif found != place(name, axis):
-            dim.dim_param = found
-    return made
+    written = TypeProto()
+    written.CopyFrom(value_type)
+    for axis, dim in enumerate(tensor(written).shape.dim):
+        size = known(_key(dim, name, axis))
+        if isinstance(size, int):
+            dim.dim_value = size
+        elif size != place(name, axis):
+            dim.dim_param = size
+    return written

@@ -80,12 +80,12 @@ def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
     Runs before a search: only these inputs are worth changing.
     """
     known = {name: {name} for name in inputs}
-    found = []
+    by_node = []
     for node in model.graph.node:
         reached = set[str]().union(*(known.get(name, ()) for name in _needs(node)))
         known.update(dict.fromkeys(node.output, reached))
-        found.append(reached)
-    return found
+        by_node.append(reached)
+    return by_node
 
 
 def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> list[int]:
@@ -97,13 +97,13 @@ def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> l
     if before.text != after.text or len(before.numbers) != len(after.numbers) or size == other:
         return []
     pairs = list(zip(before.numbers, after.numbers, strict=True))
-    held = [a for a, b in pairs if a == b and a > 1]  # by 1, everything is broadcast
-    found = []
+    constant_numbers = [a for a, b in pairs if a == b and a > 1]  # by 1, everything is broadcast
+    sizes = []
     for a, b in ((a, b) for a, b in pairs if a != b):
-        for fixed in held:
+        for fixed in constant_numbers:
             if power > 1 and b > 0:
                 area = other * math.pow(fixed / b, 1 / 2)
-                found += [math.ceil(area), *(round(area / whole) * whole for whole in (32, 16, 8, 4))]
+                sizes += [math.ceil(area), *(round(area / whole) * whole for whole in (32, 16, 8, 4))]
             met = size + (fixed - a) * (other - size) / (b - a)
-            found += [math.ceil(met), math.ceil(met) + 1]
-    return [met for met in dict.fromkeys(found) if 1 < met <= LARGEST]
+            sizes += [math.ceil(met), math.ceil(met) + 1]
+    return [met for met in dict.fromkeys(sizes) if 1 < met <= LARGEST]

@@ -52,9 +52,9 @@ class Window:
 
 def windows(model: ModelProto) -> list[Window]:
     """Find the windows of a model that are larger than one element. Runs before sizes are chosen."""
-    held = constants(model)
-    found = (_window(node, held) for graph in with_nested([model.graph]) for node in graph.node)
-    return [window for window in found if window is not None and max(window.sizes, default=0) > 1]
+    tensors_by_name = constants(model)
+    candidates = (_window(node, tensors_by_name) for graph in with_nested([model.graph]) for node in graph.node)
+    return [window for window in candidates if window is not None and max(window.sizes, default=0) > 1]
 
 
 def unfilled_windows(model: ModelProto, shapes_seen: Iterable[Mapping[str, Sequence[int]]]) -> list[str]:
@@ -129,22 +129,22 @@ def steps(model: ModelProto) -> tuple[int, int, int]:
 
     U-Nets take only multiples of this: they double what they halved, and add both.
     """
-    held = constants(model)
+    tensors_by_name = constants(model)
     scales: dict[str, list[Fraction]] = {}
-    found = [1, 1, 1]
+    products = [1, 1, 1]
     for node in model.graph.node:
         given = [scales[name] for name in node.input if name in scales]
         if not given and node.op_type not in _MOVING:
             continue
         before = [max(ratios) for ratios in zip(*given, strict=True)] if given else _EVEN
-        step = _step(node, held)
+        step = _step(node, tensors_by_name)
         after = [a * b for a, b in zip(before, step, strict=True)]
         for axis, scale in enumerate(after):
-            common = math.lcm(found[axis], scale.numerator)
+            common = math.lcm(products[axis], scale.numerator)
             if step[axis] > 1 and scale.denominator == 1 and common <= _LARGEST_STEP:
-                found[axis] = common
+                products[axis] = common
         scales.update(dict.fromkeys(node.output, after))
-    return found[0], found[1], found[2]
+    return products[0], products[1], products[2]
 
 
 def _step(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:

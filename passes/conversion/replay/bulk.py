@@ -58,12 +58,12 @@ class Patch:
             released.add(names[number])
         for number, rest in script.changes:
             changes.append(_make_change((names[number], *rest)))
-        made: list[NodeProto | bytes] = [call]
-        recall_later(script, made, names, scope)
+        edited: list[NodeProto | bytes] = [call]
+        recall_later(script, edited, names, scope)
         if released:
             for number in self.read:
                 released.discard(names[number])
-        return made
+        return edited
 
     def _more(self, scope: Scope) -> bytes:
         """Encode the inputs and attributes that are added to each call, as a file holds them."""
@@ -84,9 +84,9 @@ class Patch:
             if more:
                 call.MergeFromString(more)
         outputs = [[call.output[number] for call in calls] for number in range(len(script.outputs))]
-        made = list(zip(repeat(script), zip(calls, strict=True)))
+        edited = list(zip(repeat(script), zip(calls, strict=True)))
         for values, (_, _, elem_type, _) in zip(outputs, script.outputs, strict=True):
-            scope.later.update(zip(values, made, strict=True))
+            scope.later.update(zip(values, edited, strict=True))
             if elem_type:
                 scope.elem_types.update(dict.fromkeys(values, elem_type))
         places = [names if number < 0 else outputs[number] for number in self.named]
@@ -129,11 +129,11 @@ def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto
         or not all(0 <= number <= outputs for number in numbers)
     ):
         return None
-    held = [[a.SerializeToString(deterministic=True) for a in node.attribute] for node in (call, done)]
+    attributes = [[a.SerializeToString(deterministic=True) for a in node.attribute] for node in (call, done)]
     return Patch(
         stay,
         tuple(constants[name] for name in more),
-        NodeProto(attribute=done.attribute).SerializeToString() if held[0] != held[1] else None,
+        NodeProto(attribute=done.attribute).SerializeToString() if attributes[0] != attributes[1] else None,
         tuple(-1 if number == outputs else number for number in numbers),
         tuple(number for number in script.read if number < inputs),
     )

@@ -123,7 +123,9 @@ class Replays:
             return None
         if not whole and not all(name for call in calls for name in (*call.input, *call.output)):
             return None
-        if signature.inputs > 1 and not all(len(set(held)) == len(held) for held in [call.input[:] for call in calls]):
+        if signature.inputs > 1 and not all(
+            len(set(inputs)) == len(inputs) for inputs in [call.input[:] for call in calls]
+        ):
             return None
         return at.patch.many(at.script, calls, names, scope)
 
@@ -222,16 +224,16 @@ def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
 
 def _stand_in(proto: NodeProto) -> NodeProto:
     """Copy a call with placeholders for its names; equal names get equal placeholders. Runs before a rehearsal."""
-    made = NodeProto()
-    made.CopyFrom(proto)
+    stand_in = NodeProto()
+    stand_in.CopyFrom(proto)
     inputs = proto.input[:]
-    made.input[:] = [INPUTS[inputs.index(name)] if name else "" for name in inputs]
-    made.output[:] = [OUTPUTS[index] if name else "" for index, name in enumerate(proto.output)]
+    stand_in.input[:] = [INPUTS[inputs.index(name)] if name else "" for name in inputs]
+    stand_in.output[:] = [OUTPUTS[index] if name else "" for index, name in enumerate(proto.output)]
     if proto.name:
-        made.name = NAME
+        stand_in.name = NAME
     if proto.doc_string:
-        made.doc_string = DOC
+        stand_in.doc_string = DOC
     if proto.metadata_props:
-        del made.metadata_props[:]
-        made.metadata_props.add(key=DOC, value=DOC)
-    return made
+        del stand_in.metadata_props[:]
+        stand_in.metadata_props.add(key=DOC, value=DOC)
+    return stand_in

@@ -133,8 +133,8 @@ class StandInScope(Scope):
             return super().held(name, most)
         if name.startswith(f"{MARK}out"):
             self._spoil()
-        found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
-        return found
+        tensor: TensorProto | None = self.ask("tensor" if most is None else "small", name)
+        return tensor
 
     def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
         self._spoil()
@@ -151,16 +151,16 @@ class StandInScope(Scope):
         stated = self.typed.get(name)
         if name not in self._names or (stated is not None and has_shape(stated)):
             return super().stated_type(name)
-        found: TypeProto | None = self.ask("stated", name)
-        return found or stated
+        value_type: TypeProto | None = self.ask("stated", name)
+        return value_type or stated
 
     def own_type(self, name: str) -> TypeProto | None:
         """Record the type of a value of the call, with what inference adds."""
         stated = self.typed.get(name)
         if name not in self._names or name in self.made or (stated is not None and has_shape(stated)):
             return super().own_type(name)
-        found: TypeProto | None = self.ask("type", name)
-        return found or stated
+        value_type: TypeProto | None = self.ask("type", name)
+        return value_type or stated
 
     def notice(self, name: str, known: TypeProto | None) -> None:
         if name in self._names and name not in self.typed:
@@ -209,30 +209,30 @@ class StandInScope(Scope):
     def shape(self, name: str) -> list[Dim] | None:
         """Record the shape of a value of the call."""
         if name in self._names and name not in self.made and name not in self.typed:
-            found: list[Dim] | None = self.ask("shape", name)
-            return None if found is None else list(found)
+            dims: list[Dim] | None = self.ask("shape", name)
+            return None if dims is None else list(dims)
         return super().shape(name)
 
     def rank(self, name: str) -> int | None:
         """Record the rank of a value of the call."""
         if name in self._names and name not in self.made and name not in self.typed:
-            found: int | None = self.ask("rank", name)
-            return found
+            rank: int | None = self.ask("rank", name)
+            return rank
         return super().rank(name)
 
     def size(self, name: str, axis: int) -> int | None:
         """Record the size of a value of the call along one axis."""
         if name in self._names and name not in self.made and name not in self.typed:
-            found: int | None = self.ask(f"{_SIZE}{axis}", name)
-            return found
+            size: int | None = self.ask(f"{_SIZE}{axis}", name)
+            return size
         return super().size(name, axis)
 
     def shape_in_source(self, name: str) -> list[Dim] | None:
         """Record the shape that inference finds for a value of the call in the source."""
         if name not in self._names:
             return super().shape_in_source(name)
-        found: list[Dim] | None = self.ask("shape_in_source", name)
-        return None if found is None else list(found)
+        dims: list[Dim] | None = self.ask("shape_in_source", name)
+        return None if dims is None else list(dims)
 
     def elements(self, name: str) -> list[str] | None:
         """Record whether a value of the call is a removed sequence; the answer to the step is no."""
@@ -264,10 +264,10 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     Used in rehearsals and replays alike.
     """
     if kind == "elem_type":
-        found = scope.elem_types.get(name) or scope.elem_type(name)
-        return found, found
-    if (held := scope.answered.get((kind, name))) is not None:
-        return held
+        elem_type = scope.elem_types.get(name) or scope.elem_type(name)
+        return elem_type, elem_type
+    if (remembered := scope.answered.get((kind, name))) is not None:
+        return remembered
     if kind == "stated_elem_type":
         stated = scope.stated_elem_type(name)
         return stated, stated
@@ -292,10 +292,10 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         origin = scope.node_to_ask(name) is not None
         return origin, origin
     if kind in ("tensor", "small"):
-        told = _tensor(kind, name, scope)
+        answered = _tensor(kind, name, scope)
         if name in scope.initializers:
-            scope.answered[kind, name] = told
-        return told
+            scope.answered[kind, name] = answered
+        return answered
     value = scope.type(name) if kind == "type" else scope.stated_type(name)
     return value, value and value.SerializeToString(deterministic=True)
 

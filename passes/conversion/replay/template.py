@@ -105,7 +105,7 @@ def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: 
     """Write the script that turns a call like `call` into nodes like `done`. Runs at the end of a rehearsal."""
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
-    made = {name for proto in done for name in proto.output}
+    new_names = {name for proto in done for name in proto.output}
     places = (*places_of(call), *(event.place for event in stage.events))
     number = {place: index for index, place in enumerate(places)}
 
@@ -117,13 +117,13 @@ def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: 
         tuple(_asks(stage.events, number)),
         tuple(_line(proto, stage, number) for proto in done),
         tuple((number[change.node], tuple(change[1:])) for change in changes),
-        {name: value_type for name, value_type in stage.typed.items() if name in made},
+        {name: value_type for name, value_type in stage.typed.items() if name in new_names},
         numbers(stage.context.released),
         numbers(stage.context.descended),
-        tuple(_output(name, stage, number) for name in OUTPUTS if name in made),
+        tuple(_output(name, stage, number) for name in OUTPUTS if name in new_names),
         numbers({name for proto in done for name in proto.input}),
         [(proto.domain, proto.op_type) for proto in done] == [(call.domain, call.op_type)],
-        {name for name in OUTPUTS if name in made} <= evaluate.opaque(done),
+        {name for name in OUTPUTS if name in new_names} <= evaluate.opaque(done),
     )
 
 
@@ -200,9 +200,9 @@ def play(
     spelled = [sized(name.encode()) for name in names]
     for ask in script.asks:
         if isinstance(ask, _AskAll):
-            found = context.names.fresh_all(names[ask.stem], ask.tails)
-            names += found
-            spelled += [sized(name.encode()) for name in found]
+            fresh_names = context.names.fresh_all(names[ask.stem], ask.tails)
+            names += fresh_names
+            spelled += [sized(name.encode()) for name in fresh_names]
         else:
             name, as_bytes = scope.spelled.get(ask.key) or _ask(ask, names, scope)
             names.append(name)
@@ -215,14 +215,14 @@ def play(
         changes.append(tuple.__new__(Change, (names[number], *rest)))
     result: list[NodeProto | bytes] = []
     for line in script.lines:
-        made = line.form % line.pick(spelled)
+        encoded = line.form % line.pick(spelled)
         if line.graphs or line.doc or line.metadata:
-            made += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
+            encoded += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
         if script.edits:
-            proto.ParseFromString(made)
+            proto.ParseFromString(encoded)
             result.append(proto)
         else:
-            result.append(_FIELDS[type(scope.body)] + sized(made))
+            result.append(_FIELDS[type(scope.body)] + sized(encoded))
     recall_later(script, result, names, scope)
     if context.released:
         context.released.difference_update([names[number] for number in script.read])
@@ -249,9 +249,9 @@ def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
     if ask.tensor is None:
         fresh = scope.context.names.fresh(hint)
         return fresh, sized(fresh.encode())
-    held = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
-    assert held is not None, "the script of a graph is not played in a function"
-    scope.spelled[ask.key] = held, sized(held.encode())
+    shared = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
+    assert shared is not None, "the script of a graph is not played in a function"
+    scope.spelled[ask.key] = shared, sized(shared.encode())
     return scope.spelled[ask.key]
 
 
