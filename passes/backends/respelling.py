@@ -1,8 +1,9 @@
-"""Write a call in another form where a backend refuses an attribute's value, or the rank of an If's condition."""
+"""Write a call in another form where a backend refuses an attribute's value, or the rank of its first input."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.backends.backend import Backend, Limit
@@ -20,11 +21,12 @@ Respell = Callable[[NodeProto, Scope, Fresh], list[NodeProto]]
 
 def find_respelled(backend: Backend) -> list[Limit]:
     """Find limits of which a call can be written in another form."""
-    return [each for each in backend.limits if (form := _find_form(each)) and {op for _, op in each.ops} & form[1]]
+    return [each for each in backend.limits if any(_find_form(each, op) for _, op in each.ops)]
 
 
-def _find_form(limit: Limit) -> tuple[str, frozenset[str], Respell] | None:
-    return _OF_RANKS if limit.ranks else _FORMS.get(limit.attribute)
+def _find_form(limit: Limit, op: str) -> tuple[str, frozenset[str], Respell] | None:
+    forms = _OF_RANKS if limit.ranks else [_FORMS[limit.attribute]] if limit.attribute in _FORMS else []
+    return next((form for form in forms if op in form[1]), None)
 
 
 def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> Result:
@@ -42,8 +44,8 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
         version = schemas.since("", node.op_type, scope.opset) or 1
         parts, how = list[NodeProto](), ""
         for limit in limits:
-            form = None if node.domain or parts else _find_form(limit)
-            if form is not None and node.op_type in form[1] and _is_refused(limit, node, version, scope):
+            form = None if node.domain or parts else _find_form(limit, node.op_type)
+            if form is not None and _is_refused(limit, node, version, scope):
                 how, _, write = form
                 parts = write(node, scope, fresh)
         nodes += parts or [node]
@@ -149,6 +151,22 @@ def _spell_condition(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodePr
     ]
 
 
+def _spell_reshape(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """A Reshape to a matrix in place of Flatten."""
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    dims = scope.shape(node.input[0]) or []
+    sizes = [size for size in dims if isinstance(size, int)]
+    if scope.opset < _SHAPE_IS_INPUT or len(sizes) != len(dims) or not -len(sizes) <= axis <= len(sizes) or 0 in sizes:
+        return []
+    axis += len(sizes) if axis < 0 else 0
+    shape = fresh(f"{node.output[0]}/shape")
+    matrix = make_attribute("value", tensors.int64s([prod(sizes[:axis]), prod(sizes[axis:])]))
+    return [
+        NodeProto(op_type="Constant", output=[shape], attribute=[matrix]),
+        NodeProto(op_type="Reshape", name=node.name, input=[node.input[0], shape], output=node.output),
+    ]
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -164,13 +182,13 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
         frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"}),
         _spell_pads,
     ),
+    "axis": ("Replaced Flatten by Reshape to known sizes", frozenset({"Flatten"}), _spell_reshape),
     "mode": ("Replaced Pad by Gather with known indices", frozenset({"Pad"}), _spell_gathers),
 }
 """By attribute: the sentence, the operators, and how a call is written."""
-_OF_RANKS: tuple[str, frozenset[str], Respell] = (
-    "Reshaped the condition to one axis",
-    frozenset({"If"}),
-    _spell_condition,
-)
+_OF_RANKS: list[tuple[str, frozenset[str], Respell]] = [
+    ("Reshaped the condition to one axis", frozenset({"If"}), _spell_condition),
+    _FORMS["axis"],
+]
 """The same for ranks of the first input."""
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

@@ -14,6 +14,8 @@ OPS = frozenset(("", op) for op in ("Conv", "MaxPool", "AveragePool", "LpPool", 
 REFUSES_ALL = Backend(
     "picky-1",
     limits=(
+        Limit(frozenset({("", "Flatten")}), attribute="axis", takes=(0, 1)),
+        Limit(frozenset({("", "Flatten")}), ranks=(2, 3, 5)),
         Limit(OPS, attribute="auto_pad", takes=("NOTSET",)),
         Limit(OPS, attribute="mode", takes=("constant",)),
         Limit(frozenset({("", "If")}), ranks=(0, 1)),
@@ -53,6 +55,9 @@ W += "s = Constant <value_ints = [1, 2, 3, 2]> () w = Reshape(c, s) "
         'y = MaxPool <auto_pad = "SAME_LOWER", kernel_shape = [1, 4], strides = [3, 3]> (x)',
         'y = AveragePool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2], count_include_pad = 1> (x)',
         'y = AveragePool <auto_pad = "SAME_LOWER", kernel_shape = [4, 2], strides = [2, 1]> (x)',
+        "y = Flatten <axis = 4> (x)",
+        "y = Flatten <axis = -1> (x)",
+        "y = Flatten (x)",
         'y = LpPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2]> (x)',
         'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad <mode = "reflect"> (x, p)',
         'p = Constant <value_ints = [1, 0, 9, 1, 0, 0, 0, 8]> () y = Pad <mode = "edge"> (x, p)',
@@ -64,10 +69,11 @@ W += "s = Constant <value_ints = [1, 2, 3, 2]> () w = Reshape(c, s) "
     ],
 )
 def test_agrees(body):
-    model = parse(body)
+    model = parse(body, y="float[?,?]" if "Flatten" in body else "float[?,?,?,?]")
     result = respell(model, REFUSES_ALL)
     assert len(result.changes) == 1
     onnx.checker.check_model(result.model, full_check=True)
+    assert "Flatten" not in [node.op_type for node in result.model.graph.node]
     assert not any(a.name in ("auto_pad", "mode") for node in result.model.graph.node for a in node.attribute)
     np.testing.assert_array_equal(run(result.model), run(model))
 
@@ -88,6 +94,7 @@ def test_wrap_agrees_with_numpy():
         'y = MaxPool <auto_pad = "VALID", kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1> (x)',
         'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad <mode = "reflect"> (x, p)',
         "p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad (x, p)",
+        "y = Flatten <axis = 4> (x)",
     ],
 )
 def test_what_sizes_do_not_tell_stays(body):
