@@ -8,7 +8,10 @@ REASONS = [
     r"Unsupport\w* onnx opset",
     r"E (?:load_onnx|build|init_runtime|inference): (?!.*(?:Catch|Please|#|=====))",
 ]
-OPTIONS = ["disable_rules=convert_layernorm_to_exnorm"]
+OPTIONS = [
+    "disable_rules=convert_layernorm_to_exnorm",
+    "disable_rules=reduce_tp_in_mesh_backward,reduce_tp_in_mesh_forward",
+]
 """Which the compiler names where one of its rules fails."""
 
 
@@ -18,7 +21,7 @@ class Session:
     def __init__(self, path, folder, inputs, outputs, options):
         self._inputs = list(inputs)
         self._rknn = RKNN(verbose=False)
-        rules = [option.partition("=")[2] for option in options]
+        rules = [rule for option in options for rule in option.partition("=")[2].split(",")]
         self._rknn.config(target_platform="rk3588", **({"disable_rules": rules} if rules else {}))
         sizes = [dims for _, dims in inputs.values()]
         known = sizes and all(isinstance(size, int) for dims in sizes for size in dims)

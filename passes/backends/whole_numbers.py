@@ -12,6 +12,7 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, co
 
 T = TensorProto
 _RANGES = {T.INT8: (-128, 127), T.UINT8: (0, 255), T.INT16: (-32768, 32767), T.UINT16: (0, 65535)}
+_INTEGERS = {*_RANGES, T.INT32, T.UINT32, T.INT64, T.UINT64}
 _ROUNDED = frozenset({"Ceil", "Floor", "Round"})
 _KEEP_WHOLE = frozenset({"Add", "Clip", "Identity", "Max", "Min", "Sub"})
 _DEEPEST = 8  # nodes above a Clip that are looked at
@@ -76,6 +77,8 @@ def _is_whole(scope: Scope, name: str, depth: int = 0) -> bool:
     node = scope.producer(name)
     if node is None or node.domain or depth > _DEEPEST:
         return False
+    if node.op_type == "Cast" and scope.elem_type(node.input[0]) in _INTEGERS:
+        return True
     return node.op_type in _ROUNDED or (
         node.op_type in _KEEP_WHOLE and all(_is_whole(scope, given, depth + 1) for given in node.input if given)
     )

@@ -151,6 +151,15 @@ def test_quantized_values_stay_floats(kind, point):
     np.testing.assert_array_equal(run(result.model), run(source))  # of zeros, whose sign a Reciprocal tells, too
 
 
+def test_zero_points_stay_floats():
+    source = parse("q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z)", y="float[1,2,7,6]")
+    backend = Backend("floats-1", lacks={**FLOATS_ONLY.lacks, ("", "DynamicQuantizeLinear"): 1})
+    made = Goal(backend=backend).run(source).model
+    kinds = {attribute.i for node in made.graph.node if node.op_type == "Cast" for attribute in node.attribute}
+    assert onnx.TensorProto.UINT8 not in kinds
+    np.testing.assert_array_equal(run(made), run(source))
+
+
 @pytest.mark.parametrize(
     "body",
     [
