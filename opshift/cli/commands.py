@@ -53,10 +53,10 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     if options.quantization is not None:
         wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
     if options.target is None:
-        return _conversion(options, wanted)
+        return _make_conversion_goal(options, wanted)
     if options.opset:
         raise ValueError(_SAME)
-    return goals.inlining((), None, _backend(options), options.ir_version, wanted)
+    return goals.inlining((), None, _find_backend(options), options.ir_version, wanted)
 
 
 def _has_options(options: argparse.Namespace) -> bool:
@@ -71,7 +71,7 @@ _TRIED_UNASKED, _READ_UNASKED = 200, 2_000
 _SAME = "give --target or --opset, not both"
 
 
-def _backend(options: argparse.Namespace) -> Backend | None:
+def _find_backend(options: argparse.Namespace) -> Backend | None:
     """Find the backend that `--target` names; raises `ValueError` for an opset."""
     backend = resolving.find_backend(options.target)
     if backend is None and options.target is not None:
@@ -81,7 +81,7 @@ def _backend(options: argparse.Namespace) -> Backend | None:
 
 def fold_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift fold`."""
-    return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
+    return _make_conversion_goal(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
 def optimize_goal(options: argparse.Namespace) -> Goal:
@@ -89,7 +89,7 @@ def optimize_goal(options: argparse.Namespace) -> Goal:
     return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
-def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
+def _make_conversion_goal(options: argparse.Namespace, wanted: Refinement) -> Goal:
     """Make a goal that also reaches every opset that `--opset` names, one for each domain.
 
     Used by `fold`, `extract` and `merge`.
@@ -123,7 +123,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     if not named and not _has_options(options):
         raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target, or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
-    backend = _backend(options)
+    backend = _find_backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
     lacking = backend or resolving.find_backend(options.opset)
     ir, wanted = resolving.check_ir_version(options.ir_version), replace(wanted, backend=lacking)
@@ -132,7 +132,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
 
 def part_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift extract` and `opshift merge`: what to do to the part, or to the joined model."""
-    return _conversion(options, Refinement(optimize=options.optimize))
+    return _make_conversion_goal(options, Refinement(optimize=options.optimize))
 
 
 GOALS = {
@@ -146,7 +146,7 @@ GOALS = {
 """The verbs that rewrite models. They differ in their goals, and in what they do before that."""
 
 
-def _preparation(options: argparse.Namespace) -> Preparation | None:
+def _plan_preparation(options: argparse.Namespace) -> Preparation | None:
     """Plan what to do before the stages: cut a part out (`extract`) or join two models (`merge`); None for other
     commands.
     """
@@ -201,9 +201,9 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
         not options.no_verify,
         options.dry_run,
         wanted=_read_inputs(options),
-        trying=_trying(options, goal),
+        trying=_read_trying(options, goal),
         nchwc_width=options.nchwc_width,
-        preparation=_preparation(options),
+        preparation=_plan_preparation(options),
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
@@ -212,7 +212,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     output = outputs.output(options, _LABELS.get(options.command, goal.label))
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
-        report = partial(_report, options) if options.report else None
+        report = partial(_write_report, options) if options.report else None
         code, outcome = rewrite(Path(options.model), output, goal, manner, report)
         if report is not None and not outcome.output:
             with report(outcome):
@@ -225,7 +225,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     return code
 
 
-def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
+def _read_trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     """Read the options of `--try`, which runs the result in an installed backend; None without it."""
     if not getattr(options, "try_", False):
         for option in ("tries", "seconds", "learn", "python", "adapter"):
@@ -245,7 +245,7 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     return trying.TrialManner(backend, bound, options.repro, options.learn, file)
 
 
-def _report(
+def _write_report(
     options: argparse.Namespace, outcome: Outcome, source: ModelProto | None = None, result: ModelProto | None = None
 ) -> AbstractContextManager[None]:
     """Write the HTML report once the result is written; it draws changes from both models."""
@@ -320,7 +320,7 @@ def verify(options: argparse.Namespace) -> int:
     from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     if options.evidence and os.path.exists(options.evidence):
-        return _replay(options)
+        return _repeat_proof(options)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         before, after = (_side(path) for path in (options.before, options.after))
@@ -338,7 +338,7 @@ def verify(options: argparse.Namespace) -> int:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
         whole = Outcome(options.before, options.after, one, other, (), (), "", {}, verification=verification)
-        with _report(options, whole):
+        with _write_report(options, whole):
             pass
     if options.format == "json":
         print(documents.render_document(options.command, asdict(verification)))
@@ -374,7 +374,7 @@ def diff(options: argparse.Namespace) -> int:
     return DIFFERENT if differences else DONE
 
 
-def _replay(options: argparse.Namespace) -> int:
+def _repeat_proof(options: argparse.Namespace) -> int:
     """Run `opshift verify` with an evidence file: repeat that proof, and report whether it still holds."""
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
@@ -416,15 +416,15 @@ def _replay(options: argparse.Namespace) -> int:
 
 def strip(options: argparse.Namespace) -> int:
     """Run `opshift strip`: write a model without its weights."""
-    return _on_weights(options)
+    return _strip_or_fill(options)
 
 
 def fill(options: argparse.Namespace) -> int:
     """Run `opshift fill`: write a stripped model with random weights."""
-    return _on_weights(options)
+    return _strip_or_fill(options)
 
 
-def _on_weights(options: argparse.Namespace) -> int:
+def _strip_or_fill(options: argparse.Namespace) -> int:
     """Run `opshift strip` or `opshift fill`, which differ in one call only."""
     from opshift.jobs import sharing
 
@@ -475,7 +475,7 @@ def _inspect(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     everywhere = options.target == "all"
-    backend = None if everywhere else _backend(options)
+    backend = None if everywhere else _find_backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset is not None else {}
     sizes = fixed(options.fix_shape, options.set)
     if sizes and not (everywhere or backend is not None or targets):
@@ -485,9 +485,9 @@ def _inspect(options: argparse.Namespace) -> int:
         engine.check_model(source)
     file_facts = outcome_.facts(source, os.path.getsize(options.model))
     if everywhere:
-        return _everywhere(options, source, file_facts, sizes)
+        return _ask_all_targets(options, source, file_facts, sizes)
     if backend is not None or targets:
-        return _prospect(options, source, file_facts, Goal(targets, backend=backend, fixed=sizes))
+        return _show_prospect(options, source, file_facts, Goal(targets, backend=backend, fixed=sizes))
     return _describe(options, source, file_facts)
 
 
@@ -514,7 +514,7 @@ def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts)
     return DONE
 
 
-def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts, goal: Goal) -> int:
+def _show_prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts, goal: Goal) -> int:
     """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
 
@@ -550,11 +550,11 @@ def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | No
         goal.find_open_dimensions(source),
         backend is None,
         outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
-        casts=_kept_in_others(sized, backend) if backend is not None else {},
+        casts=_list_cast_types(sized, backend) if backend is not None else {},
     )
 
 
-def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
+def _list_cast_types(source: ModelProto, backend: Backend) -> dict[str, str]:
     """List types of a model that the target computes in another type, such as int64 in int32; constants alone do not
     count. `inspect --target` prints them as a warning.
     """
@@ -567,7 +567,7 @@ def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
     return {kind: backend.casts[kind] for kind, of in found.items() if of is not None and of.narrow}
 
 
-def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFacts, held: Wanted) -> int:
+def _ask_all_targets(options: argparse.Namespace, source: ModelProto, found: FileFacts, held: Wanted) -> int:
     """Run `opshift inspect --target all`: ask the newest version of each measured target."""
     from opshift.passes.backends.door import newest
 

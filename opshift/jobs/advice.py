@@ -36,23 +36,23 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
         hints.append(f"--opset {nearest}")
     if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
         source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
-        hints += _releases(source, plain, folder)
-        hints += _sizes(source, plain, folder)
-        hints += _carriers(source, plain, result, folder)
+        hints += _suggest_release(source, plain, folder)
+        hints += _suggest_sizes(source, plain, folder)
+        hints += _suggest_types(source, plain, result, folder)
     return tuple(hints)
 
 
-def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
+def _suggest_release(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
     """Find the first later release of the backend that the model can be converted for."""
     if goal.backend is None:
         return
-    for release in _later(goal.backend):
+    for release in _list_later_releases(goal.backend):
         if _reaches(source, replace(goal, backend=release), folder):
             yield f"--target {release.name}"
             return
 
 
-def _later(backend: Backend) -> Iterator[Backend]:
+def _list_later_releases(backend: Backend) -> Iterator[Backend]:
     """List later releases of a backend, the next one first."""
     from opshift.passes.backends.door import targets
 
@@ -63,7 +63,7 @@ def _later(backend: Backend) -> Iterator[Backend]:
     yield from own[names.index(backend.name) + 1 :] if backend.name in names else ()
 
 
-def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
+def _suggest_sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
     """Suggest fixed sizes if the model converts with its dynamic dimensions fixed. Tried after a refusal."""
     model = ModelProto()
     model.CopyFrom(source)
@@ -86,7 +86,7 @@ _CARRIED = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 """What carries integers; float carries floats."""
 
 
-def _carriers(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> Iterator[str]:
+def _suggest_types(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> Iterator[str]:
     """Suggest `--interface` types for element types that the target lacks, if the model converts with them."""
     matches = (re.match(r"tensor\((\w+)\) does not exist", refusal.why) for refusal in result.refusals)
     lacking = sorted({match[1] for match in matches if match is not None})

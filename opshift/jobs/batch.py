@@ -204,7 +204,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         raise ValueError(f"{folder} is not a folder")
     taken: dict[str, str] = {}
     for source in sources:
-        name = _target(source)
+        name = _name_output(source)
         if not name:
             raise ValueError(f"{source} is not a file")
         if (other := taken.get(urls.fold_case(name))) is not None:
@@ -221,7 +221,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
-    jobs = [BatchJob(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
+    jobs = [BatchJob(source, urls.join(folder, _name_output(source)), goal, manner) for source in sources]
     written: dict[str, BatchJob] = {}
     for job in jobs:
         if (read := inputs.get(_identity(job.output))) is not None:
@@ -240,7 +240,7 @@ def _name(source: str) -> str:
     return PurePosixPath(source).name if urls.is_url(source) else Path(source).name
 
 
-def _target(source: str) -> str:
+def _name_output(source: str) -> str:
     """Name the output of a model like the model itself; OpenVINO IR (.xml) becomes .onnx.
 
     Used while outputs are planned.
@@ -270,7 +270,7 @@ def run(
         if any(job.afar for job in jobs):  # which outlives a process that is killed
             shared = stack.enter_context(scratch())
             jobs = [replace(job, scratch=shared) for job in jobs]
-        coming = _several(jobs, workers, backend) if several else (_run_placed(*each) for each in enumerate(jobs))
+        coming = _run_together(jobs, workers, backend) if several else (_run_placed(*each) for each in enumerate(jobs))
         stack.enter_context(_folder_of(jobs, sweep=several))
         stack.enter_context(closing(coming))
         for place, result in coming:
@@ -311,7 +311,7 @@ def do(job: BatchJob) -> FileResult:
     except Exception as error:
         code, lines = fault(error, *([] if urls.is_url(job.source) else [job.source]))
         return FileResult(job.source, "", code, "; ".join(map(str.strip, lines)).removeprefix(f"{job.source}: "))
-    return FileResult(job.source, outcome.output, code, _why(outcome), outcome)
+    return FileResult(job.source, outcome.output, code, _explain_failure(outcome), outcome)
 
 
 def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
@@ -332,7 +332,7 @@ def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
         return code, replace(outcome, source=job.source, output=job.output if outcome.output else "")
 
 
-def _why(outcome: Outcome) -> str:
+def _explain_failure(outcome: Outcome) -> str:
     """Say in one line why a model of the batch failed: the first refusal, what the backend said, or what the proof
     found.
     """
@@ -345,13 +345,13 @@ def _why(outcome: Outcome) -> str:
     return outcome_.verdict(verification) if verification is not None and not verification.equal else ""
 
 
-def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None) -> Placed:
+def _run_together(jobs: Sequence[BatchJob], workers: int | None, backend: str | None) -> Placed:
     """Run jobs at the same time; yields results with their places, as they come."""
     if backend == "dask":
-        yield from _on_cluster(jobs)
+        yield from _run_on_cluster(jobs)
         return
     if backend in (None, "loky"):
-        yield from _in_processes(jobs, workers)
+        yield from _run_in_processes(jobs, workers)
         return
     try:
         import joblib
@@ -371,7 +371,7 @@ def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None)
             results.close()
 
 
-def _in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
+def _run_in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
     """Run jobs in processes of this machine, at most one a core."""
     from opshift.verification import engines, isolation  # slow to import
 
@@ -405,7 +405,7 @@ def _run_placed(place: int, job: BatchJob) -> tuple[int, FileResult]:
     return place, do(job)
 
 
-def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
+def _run_on_cluster(jobs: Sequence[BatchJob]) -> Placed:
     """Run jobs on Dask directly, because joblib waits forever for a task whose worker died."""
     try:
         import distributed

@@ -82,13 +82,13 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
         dict(sorted(totals.items(), key=lambda item: -item[1].bytes)),
         places,
         size + sum(filter(None, places.values())),
-        _trees(model),
-        *_types(model, folder),
+        _describe_trees(model),
+        *_count_types(model, folder),
         rare_operators(model),
     )
 
 
-def _types(model: ModelProto, folder: str) -> tuple[dict[str, int], Convertible | None, Convertible | None]:
+def _count_types(model: ModelProto, folder: str) -> tuple[dict[str, int], Convertible | None, Convertible | None]:
     """Tell which types nodes have, and which could be narrower; training graphs are left out.
 
     Part of what `opshift inspect` prints.
@@ -98,7 +98,7 @@ def _types(model: ModelProto, folder: str) -> tuple[dict[str, int], Convertible 
     return count_types(model), describe(model, "int64=int32", folder), describe(model, "float16", folder)
 
 
-def _trees(model: ModelProto) -> dict[str, Trees]:
+def _describe_trees(model: ModelProto) -> dict[str, Trees]:
     """Describe the tree ensembles of a model: the number of trees, their depth. Part of what `opshift inspect`
     prints.
     """

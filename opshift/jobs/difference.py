@@ -113,11 +113,11 @@ def _count_nodes(op: str, names: Sequence[str]) -> str:
 def difference(one: Side, other: Side, names: tuple[str, str]) -> Difference:
     """Compare two models node by node; weights are read where they lie. This is `opshift diff`."""
     sides = _Nodes(one), _Nodes(other)
-    pairs = _match(*sides)
+    pairs = _pair_nodes(*sides)
     by_first = dict(pairs)
     changed, same = [], 0
     for a, b in sorted(pairs):
-        how = tuple(_compare(*sides, a, b, by_first))
+        how = tuple(_compare_nodes(*sides, a, b, by_first))
         same += not how
         if how:
             changed.append(NodePair(sides[0].op(a), sides[0].name(a), sides[1].name(b), how))
@@ -126,7 +126,7 @@ def difference(one: Side, other: Side, names: tuple[str, str]) -> Difference:
         tuple(Lone(side.op(k), side.name(k)) for k in side.all if k not in places)
         for side, places in zip(sides, matched, strict=True)
     ]
-    general = tuple(_general(one.model, other.model))
+    general = tuple(_compare_models(one.model, other.model))
     return Difference(*names, same, general, tuple(changed), alone[0], alone[1])
 
 
@@ -138,7 +138,7 @@ class _Nodes:
         self.constants = self._constants()
         nodes = self.pieces.nodes
         self.all = [k for k, node in enumerate(nodes) if not (node.output and node.output[0] in self.constants)]
-        self.signatures = self._sign()
+        self.signatures = self._hash_nodes()
 
     def op(self, k: int) -> str:
         """Name the operator of a node, with its domain."""
@@ -160,7 +160,7 @@ class _Nodes:
                     constants[node.output[0]] = tensor
         return constants
 
-    def _sign(self) -> dict[int, bytes]:
+    def _hash_nodes(self) -> dict[int, bytes]:
         """Compute a hash of what each node computes: of its operator, attributes, constants, and the nodes that it
         reads. Runs before nodes are paired: equal hashes are pairs.
         """
@@ -205,7 +205,7 @@ def digest(tensor: TensorProto, folder: str | None) -> bytes:
 # --- which nodes stand for each other --------------------------------------------------------------------------
 
 
-def _match(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
+def _pair_nodes(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
     """Pair nodes: by what they compute, by the names of their outputs, and by their order.
 
     Runs before the pairs are compared.
@@ -233,7 +233,7 @@ def _match(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
 # --- how they differ ---------------------------------------------------------------------------------------------
 
 
-def _compare(one: _Nodes, other: _Nodes, a: int, b: int, pairs: Mapping[int, int]) -> Iterator[str]:
+def _compare_nodes(one: _Nodes, other: _Nodes, a: int, b: int, pairs: Mapping[int, int]) -> Iterator[str]:
     """List differences between two paired nodes: in attributes, constant inputs, or the nodes that they read.
 
     Runs for each pair.
@@ -241,12 +241,12 @@ def _compare(one: _Nodes, other: _Nodes, a: int, b: int, pairs: Mapping[int, int
     if one.signatures[a] == other.signatures[b]:
         return
     first, second = one.pieces.nodes[a], other.pieces.nodes[b]
-    yield from _attributes(first, second)
+    yield from _compare_attributes(first, second)
     for place in range(max(len(first.input), len(second.input))):
         names = [node.input[place] if place < len(node.input) else "" for node in (first, second)]
         constants = one.constants.get(names[0]), other.constants.get(names[1])
         if constants[0] is not None and constants[1] is not None:
-            yield from _weights(place, constants[0], one.side, constants[1], other.side)
+            yield from _compare_weights(place, constants[0], one.side, constants[1], other.side)
         elif constants != (None, None) or bool(names[0]) != bool(names[1]):
             sources = [_source(side, name) for side, name in zip((one, other), names, strict=True)]
             yield f"input {place}: {sources[0]} -> {sources[1]}"
@@ -268,7 +268,7 @@ def _is_one_value(one: _Nodes, other: _Nodes, names: tuple[str, str], pairs: Map
     return pairs.get(makers[0]) == makers[1] and outputs[0].index(a) == outputs[1].index(b)
 
 
-def _attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
+def _compare_attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
     """List attributes that differ between two nodes. Runs for each pair of nodes."""
     attributes = [{each.name: each for each in node.attribute} for node in (first, second)]
     for name in sorted(attributes[0].keys() | attributes[1].keys()):
@@ -293,7 +293,7 @@ def _shorten(value: Any) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
-def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side) -> Iterator[str]:
+def _compare_weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side) -> Iterator[str]:
     """Say how two constants differ: in type or shape, or in values and by how much. Runs for each pair of nodes."""
     if digest(a, one.folder) == digest(b, other.folder):
         return
@@ -301,11 +301,11 @@ def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side)
     if kinds[0] != kinds[1]:
         yield f"input {place}: {kinds[0]} -> {kinds[1]}"
         return
-    gap = _gap(a, one, b, other)
+    gap = _measure_gap(a, one, b, other)
     yield f"other values of input {place} ({kinds[0]}{gap})"
 
 
-def _gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
+def _measure_gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
     """Measure the largest difference between two constants of one type and shape; empty for strings and for very
     large ones. Runs for constants that are not equal.
     """
@@ -330,7 +330,7 @@ def _gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
 # --- the models as a whole ---------------------------------------------------------------------------------------
 
 
-def _general(one: ModelProto, other: ModelProto) -> Iterator[str]:
+def _compare_models(one: ModelProto, other: ModelProto) -> Iterator[str]:
     """List differences between two models beside their nodes: opsets, IR version, inputs, outputs, functions."""
     opsets = imports.opsets(one), imports.opsets(other)
     for domain in sorted(opsets[0].keys() | opsets[1].keys()):

@@ -44,8 +44,8 @@ def write(
         CannotWrite: it cannot be written.
     """
     evidence = {
-        "opshift": _version("opshift"),
-        "engines": {name: _version(name) for name in _ENGINES},
+        "opshift": _look_up_version("opshift"),
+        "engines": {name: _look_up_version(name) for name in _ENGINES},
         "python": platform.python_version(),
         "cpu": f"{platform.machine()} {platform.processor()}".strip(),
         "models": {"before": before, "after": after},
@@ -130,7 +130,7 @@ def _rule(region: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(region["before"]), tuple(region["after"]), tuple(region["values"])
 
 
-def _version(package: str) -> str:
+def _look_up_version(package: str) -> str:
     """Look up the installed version of a package; empty if it is missing. Evidence names the engines' versions."""
     from importlib.metadata import PackageNotFoundError, version
 

@@ -87,10 +87,10 @@ class Extraction:
             taken = {value.name for value in part.graph.input}
             runs = [{**given, **values} for given, values in zip(captured.given, captured.values, strict=True)]
             of_part = replace(of_part, inputs=tuple({n: v for n, v in run.items() if n in taken} for run in runs))
-        changes = tuple(_changes(model, border))
+        changes = tuple(_list_changes(model, border))
         if captured is None or not verify:
             return Prepared(part, folder, changes, of_part)
-        remark, stop = _compare(Side(part, folder), captured)
+        remark, stop = _compare_part(Side(part, folder), captured)
         return Prepared(part, folder, changes, of_part, remark, stop)
 
 
@@ -107,12 +107,12 @@ def extract_part(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool =
     with process.ours():
         border = surgery.find_border(whole.model, cut)
         types = surgery.types_of(whole.model, border)
-    captured = _run(whole, border, types, wanted, verify=verify)
+    captured = _run_whole_model(whole, border, types, wanted, verify=verify)
     types = complete(types, border, captured, whole.model)
     return Extracted(surgery.cut_out(whole.model, border, types), border, captured)
 
 
-def _run(
+def _run_whole_model(
     whole: Side, border: surgery.Border, types: Mapping[str, TypeProto], wanted: Asked, *, verify: bool
 ) -> Captured | None:
     """Run the whole model, if the part is to be compared with it, or the type of a value at its border is unknown."""
@@ -145,7 +145,7 @@ def complete(
             completed[name] = type_of(seen[0])
             _open_sizes(completed[name], model)
         if name in completed and seen:
-            completed[name] = _fitting(completed[name], seen)
+            completed[name] = _fit_type(completed[name], seen)
         if name not in completed and name in border.inputs:
             why = captured.why if captured is not None else ""
             why = f"its type cannot be inferred, and no run shows it{f' ({why})' if why else ''}"
@@ -164,7 +164,7 @@ def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
             dim.Clear()
 
 
-def _fitting(value_type: TypeProto, seen: list[Any]) -> TypeProto:
+def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:
     """Correct a type by values seen in a run: their rank, and no size that one of them contradicts."""
     shapes = [value.shape for value in seen if hasattr(value, "shape")]
     if value_type.WhichOneof("value") != "tensor_type" or not shapes:
@@ -184,7 +184,7 @@ def _fitting(value_type: TypeProto, seen: list[Any]) -> TypeProto:
     return fitting
 
 
-def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
+def _compare_part(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     """Run the part on values of the whole model; returns a sentence about it, and the verdict where they differ."""
     from opshift.verification import cutting
 
@@ -196,7 +196,7 @@ def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     return f"compared with the whole model: {_spell_proof(verification)}", None
 
 
-def _changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
+def _list_changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
     """List what cutting out a part did, for the report."""
     nodes = len(whole.graph.node)
     done = [Change("", "graph", "", 0, 0, f"Cut out {border.nodes} of {nodes} nodes")]
@@ -248,7 +248,7 @@ class Merging:
         else:
             names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
             verification = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
-        remark, stop = _judge(verification, converted=joined.converted)
+        remark, stop = _judge_merge(verification, converted=joined.converted)
         return replace(prepared, remark=remark, stop=stop)
 
 
@@ -282,7 +282,7 @@ def merge_models(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()
     """
     with process.ours():
         passed = surgery.connections(one.model, other.model, connect)
-        models, changes = _of_one_opset(one, other)
+        models, changes = _convert_to_one_opset(one, other)
         folders = [side.folder for side in (one, other) if side.folder is not None]
         for model, side in zip(models, (one, other), strict=True):
             if side.folder is not None and len(set(folders)) > 1:
@@ -301,7 +301,7 @@ def merge_models(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()
     return Merged(joined.model, joined.first, joined.second, passed, changes)
 
 
-def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Change, ...]]:
+def _convert_to_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Change, ...]]:
     """Convert both models to the newer of their opsets, or to the older one where that is not possible.
 
     Runs before the two are joined.
@@ -323,7 +323,7 @@ def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Chang
     return [copy_model(side.model) for side in (one, other)], ()
 
 
-def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification | None]:
+def _judge_merge(found: Verification, *, converted: bool) -> tuple[str, Verification | None]:
     """Write the sentence about two joined models that were run one after the other; if one was converted, it has to
     be proved.
     """

@@ -34,18 +34,18 @@ class Readers:
 def readers(model: ModelProto, folder: str | None) -> Readers:
     """List targets that support a model as it is, as far as is known, for `opshift inspect`."""
     reads, blocked = dict[str, list[str]](), dict[str, int]()
-    families = _families()
+    families = _group_targets()
     for place, (name, versions) in enumerate(families.items(), 1):
         progress.tell(f"check {name}", place, len(families))
         count = len(list(obstacles(model, versions[-1], folder)))
         if count:
             blocked[versions[-1].name] = count
         else:
-            reads[name] = [each.name for each in versions[_oldest(model, versions, folder) :]]
+            reads[name] = [each.name for each in versions[_find_oldest(model, versions, folder) :]]
     return Readers(reads, blocked)
 
 
-def _oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) -> int:
+def _find_oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) -> int:
     """Find the oldest version of a target that supports the model, by its place in the list; all newer ones do, too.
 
     Runs for each backend that `inspect` lists.
@@ -59,7 +59,7 @@ def _oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) 
 
 def rare_operators(model: ModelProto) -> dict[str, int]:
     """Count for each operator of a model how many runtimes lack it, the rarest first."""
-    newest = [versions[-1] for versions in _families().values()]
+    newest = [versions[-1] for versions in _group_targets().values()]
     opset, found = opsets(model), dict[str, int]()
     for domain, op in census([*model.functions, model.graph])[1]:
         domain = default_domain(domain)
@@ -73,10 +73,10 @@ def rare_operators(model: ModelProto) -> dict[str, int]:
 
 def count_runtimes() -> int:
     """How many runtimes are known."""
-    return len(_families())
+    return len(_group_targets())
 
 
-def _families() -> Mapping[str, list[Backend]]:
+def _group_targets() -> Mapping[str, list[Backend]]:
     """Group the targets by the name of their runtime, the newest version last."""
     by_runtime: dict[str, list[Backend]] = {}
     for name, backend in known().items():

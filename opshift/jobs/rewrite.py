@@ -117,7 +117,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         if result.model is None:
             return REFUSED, _add_advice(outcome, source, goal, result, folder)
         outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
-        unproved, outcome = outcome, _of(result, outcome)
+        unproved, outcome = outcome, _add_result(result, outcome)
         if tried is not None and not tried.agrees:
             result_facts = facts(result.model, model_file.size(result.model), result.after)
             return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=result_facts)
@@ -156,7 +156,7 @@ def _inputs_for_prepared(prepared: Prepared, goal: Goal) -> Asked:
     return prepared.wanted
 
 
-def _of(result: Result, outcome: Outcome) -> Outcome:
+def _add_result(result: Result, outcome: Outcome) -> Outcome:
     """Add to an outcome what a successful result says: nodes, opsets, stages. Runs once the stages are done."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
     outcome = replace(outcome, control_flow=result.control_flow)
@@ -268,7 +268,7 @@ class _Job:
                 after = Side(draft.written(), str(self.output.parent))
                 verification = self._verify_result(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
-            proved = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
+            proved = replace(_add_result(result, outcome), verification=verification, taken_back=taken_back)
             proved = replace(proved, deviations=self.narrowed.deviations if self.narrowed is not None else ())
             proved = replace(proved, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)

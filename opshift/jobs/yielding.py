@@ -54,12 +54,14 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
     all_changes, reasons = whole.optional, dict[tuple[str, str, str], str]()
     started, proofs = perf_counter(), 0
     while whole.optional and proofs < MOST_PROOFS and perf_counter() - started < MOST_SECONDS:
-        for change in _at_fault(whole.optional, seen) or [_search(goal, attempt, prove, whole, reasons.keys())]:
+        for change in _list_blamed_changes(whole.optional, seen) or [
+            _find_fault(goal, attempt, prove, whole, reasons.keys())
+        ]:
             why = _spell_reason(seen)
             if sum(key[1:] == _key(change)[1:] for key in reasons) + 1 >= _ALIKE:
                 reasons["", change.op, change.how] = why
             reasons[_key(change)] = why
-        whole = _without(goal, attempt, reasons.keys())
+        whole = _make_without(goal, attempt, reasons.keys())
         proofs += 1
         progress.tell("verify without the changes that differ", proofs, MOST_PROOFS)
         seen = prove(whole)
@@ -76,12 +78,12 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
     )
 
 
-def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:
+def _list_blamed_changes(optional: Iterable[Change], seen: Verification) -> list[Change]:
     """List the optional changes of nodes in parts that differ."""
     return [change for change in optional if change.node in seen.blamed]
 
 
-def _search(
+def _find_fault(
     goal: Goal, attempt: Attempt, prove: Prove, whole: Result, withheld: Iterable[tuple[str, str, str]]
 ) -> Change:
     """Find one change at fault by halving the list of changes: the proof fails with it and holds without it.
@@ -93,7 +95,7 @@ def _search(
     while failing - proved > 1 and perf_counter() < until:
         middle = (proved + failing) // 2
         progress.tell("find the change that differs", len(whole.optional) - failing + proved, len(whole.optional))
-        part = _without(goal, attempt, withheld, middle)
+        part = _make_without(goal, attempt, withheld, middle)
         if prove(part).equal:
             proved = middle
         else:
@@ -101,7 +103,9 @@ def _search(
     return fault
 
 
-def _without(goal: Goal, attempt: Attempt, withheld: Iterable[tuple[str, str, str]], most: int | None = None) -> Result:
+def _make_without(
+    goal: Goal, attempt: Attempt, withheld: Iterable[tuple[str, str, str]], most: int | None = None
+) -> Result:
     """Make the result without some changes; `most`: with only the first of the others."""
     return attempt(goal, Allowance(frozenset(withheld), most))
 

@@ -39,7 +39,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
     if expected is None or actual is None:
         return Difference("" if expected is actual else "only one model returns a value")
     if isinstance(expected, (list, tuple)) or isinstance(actual, (list, tuple)):
-        return _sequences(expected, actual, grade)
+        return _compare_sequences(expected, actual, grade)
     if isinstance(expected, dict) or isinstance(actual, dict):
         both = isinstance(expected, dict) and isinstance(actual, dict)  # an array is not compared as a whole
         return Difference("" if both and expected == actual else "the maps differ")
@@ -51,18 +51,18 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
     if a.dtype.kind in "OSUb":
         if np.array_equal(a, b) or (grade == "close" and _spell_the_same(a, b)):
             return Difference()
-        return Difference(_first(a, b, a != b))
+        return Difference(_describe_first(a, b, a != b))
     if a.dtype.kind in "iu" or a.dtype.name in NARROW:
         wrong = a != b
         if not wrong.any():
             return Difference()
         gap = np.abs(a.astype(np.float64) - b.astype(np.float64))
         return Difference(
-            _first(a, b, wrong),
+            _describe_first(a, b, wrong),
             float(gap.max()),
             float((gap / np.maximum(np.abs(a.astype(np.float64)), 1)).max()),
         )
-    return _floats(a, b, grade)
+    return _compare_floats(a, b, grade)
 
 
 def identical(a: Any, b: Any) -> bool:
@@ -82,7 +82,7 @@ def identical(a: Any, b: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
+def _compare_sequences(expected: Any, actual: Any, grade: str) -> Difference:
     """Compare two sequences element by element; returns the largest difference. Used by `compare` for sequence
     outputs.
     """
@@ -111,14 +111,14 @@ def _spell_the_same(a: Any, b: Any) -> bool:
         read = np.array(fractions, np.float32)
     except ValueError:
         return False
-    return not _floats(read[:, 0], read[:, 1], "close").why
+    return not _compare_floats(read[:, 0], read[:, 1], "close").why
 
 
 def _is_whole(text: Any) -> bool:
     return str(text).lstrip("+-").isdigit()
 
 
-def _floats(a: Any, b: Any, grade: str) -> Difference:
+def _compare_floats(a: Any, b: Any, grade: str) -> Difference:
     """Compare two arrays of floats within the tolerance of the grade. Used by `compare` for float outputs."""
     import numpy as np
 
@@ -135,7 +135,7 @@ def _floats(a: Any, b: Any, grade: str) -> Difference:
         wrong = ~same & (~finite | (gap > allowed))
         relative = np.divide(gap, magnitude, out=np.zeros_like(gap), where=magnitude > 0)
     worst = float(gap.max(initial=0.0)), float(relative.max(initial=0.0))
-    return Difference(_first(a, b, wrong) if wrong.any() else "", *worst)
+    return Difference(_describe_first(a, b, wrong) if wrong.any() else "", *worst)
 
 
 def _scale(magnitude: Any) -> Any:
@@ -145,7 +145,7 @@ def _scale(magnitude: Any) -> Any:
     return np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150))))
 
 
-def _first(a: Any, b: Any, wrong: Any) -> str:
+def _describe_first(a: Any, b: Any, wrong: Any) -> str:
     """Describe the first element that differs, and count them all."""
     import numpy as np
 

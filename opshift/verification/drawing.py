@@ -107,21 +107,21 @@ def draw(
             low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
         return rng.integers(low, high, value.shape, endpoint=True).astype(value.dtype)
 
-    for label, feeds in _places_in_tables(parts, base, weights, free, watch):
+    for label, feeds in _draw_indices(parts, base, weights, free, watch):
         yield Draw(label, feeds)
-    yield from _leaves_of_trees(parts, base, floats, batched, rng)
-    yield from _overlapping_boxes(parts[0], base, floats, rng)
+    yield from _draw_rows_of_trees(parts, base, floats, batched, rng)
+    yield from _draw_boxes(parts[0], base, floats, rng)
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
         yield Draw("random numbers", varied(normal, in_range))
-        lines = sorted(set(chain.from_iterable(map(_lines_of, parts))))
-        turns = _turns(base, floats, 5 * len(lines))
+        lines = sorted(set(chain.from_iterable(map(_find_thresholds, parts))))
+        turns = _count_turns(base, floats, 5 * len(lines))
         if floats:
-            yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
+            yield Draw(_ON_LINES, varied(lambda value: _put_on_lines(value, lines, 0)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negate))
-        numbers = _integers_of(parts, weights) if whole else []
+        numbers = _list_integers(parts, weights) if whole else []
         for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):
             yield Draw(
                 "integers around thresholds", varied(normal, partial(_repeat_numbers, numbers=numbers, turn=turn))
@@ -129,7 +129,7 @@ def draw(
         for label, feeds in _solve_for_thresholds(parts, varied(normal, in_range), weights, floats, watch):
             yield Draw(label, feeds)
         for turn in range(1, turns):
-            yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
+            yield Draw(_ON_LINES, varied(partial(_put_on_lines, lines=lines, turn=turn)))
         if floats:
             yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
         elif whole:
@@ -143,7 +143,7 @@ def draw(
                 "large numbers", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
             )
             for turn in range(2):
-                mixed = varied(partial(_special, turn=turn, rng=rng))
+                mixed = varied(partial(_draw_special, turn=turn, rng=rng))
                 yield Draw("infinities, NaN and denormals", mixed, SPECIAL)
         if whole:
             yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
@@ -182,7 +182,7 @@ class _Lookup:
 _KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
 
 
-def _places_in_tables(
+def _draw_indices(
     parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Draw indices of the table rows that differ between the parts, the ends, and negative ones.
@@ -195,7 +195,7 @@ def _places_in_tables(
             if table is not None and table.ndim:
                 axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
                 yield WHOLE_TABLES, {**base, node.input[2]: np.full_like(base[node.input[2]], table.shape[axis])}
-    lookups = [list(_lookups(part, base, weights[which], free, watch, which)) for which, part in enumerate(parts)]
+    lookups = [list(_find_lookups(part, base, weights[which], free, watch, which)) for which, part in enumerate(parts)]
     for lookup in lookups[0]:
         for name in lookup.free if lookup.size else ():
             for label, ends in (("at both ends", [0, lookup.size - 1]), ("counted from the end", [-1, -lookup.size])):
@@ -205,12 +205,12 @@ def _places_in_tables(
         for name in lookup.free:
             # numbers that an index is computed from are features: there are as many as the model declares
             is_index = _kind(base[name]) in "iu"
-            for value in (base[name], _as_long(base[name], rows)) if is_index else (base[name],):
+            for value in (base[name], _lengthen_index(base[name], rows)) if is_index else (base[name],):
                 for start in range(0, min(len(rows), 8 * value.size), value.size):
                     yield ROWS, {**base, name: _fill_with(value, rows[start : start + value.size])}
 
 
-def _lookups(
+def _find_lookups(
     part: ModelProto, base: Feeds, weights: Feeds, free: Sequence[str], watch: Watch, which: int
 ) -> Iterator[_Lookup]:
     """Find the nodes of a part that look something up by a number that can be chosen. Runs before indices are drawn."""
@@ -255,7 +255,7 @@ _LONG = 4096
 """Rows that are read at a time, where an index may be as long as that."""
 
 
-def _as_long(value: Array, rows: Sequence[int]) -> Array:
+def _lengthen_index(value: Array, rows: Sequence[int]) -> Array:
     """Make an index array with as many elements as rows to try, along its largest axis."""
     shape = [1] * value.ndim
     if shape:
@@ -263,7 +263,7 @@ def _as_long(value: Array, rows: Sequence[int]) -> Array:
     return np.zeros(shape, value.dtype)
 
 
-def _leaves_of_trees(
+def _draw_rows_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
 ) -> Iterator[Draw]:
     """Draw rows that reach every leaf of a tree ensemble. Runs if a region has a tree ensemble."""
@@ -282,9 +282,7 @@ def _leaves_of_trees(
             yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start or not missing else remark)
 
 
-def _overlapping_boxes(
-    part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator
-) -> Iterator[Draw]:
+def _draw_boxes(part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator) -> Iterator[Draw]:
     """Draw boxes that overlap more or less, some of which NonMaxSuppression drops, and their scores.
 
     Runs if a region has NonMaxSuppression.
@@ -322,7 +320,7 @@ def _negate(value: Array) -> Array:
     return -value if value.dtype.kind == "i" else value
 
 
-def _special(value: Array, turn: int, rng: np.random.Generator) -> Array:
+def _draw_special(value: Array, turn: int, rng: np.random.Generator) -> Array:
     """Make an array of NaN, infinities, zeros and subnormal numbers, in a random order.
 
     Runs if special numbers may reach the region.
@@ -339,7 +337,7 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
     return rng.choice(np.array([info.min, info.max, 1, info.max - 1], value.dtype), value.shape)
 
 
-def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
+def _list_integers(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
     """List the small integer constants of a region, and their neighbours: a counter may be compared with them."""
     small = (tensor for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8)
     constants: list[Any] = [tensors.array(tensor) for tensor in small]
@@ -355,7 +353,7 @@ def _repeat_numbers(value: Array, numbers: Sequence[int], turn: int) -> Array:
     return repeated.clip(info.min, info.max).astype(value.dtype)
 
 
-def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
+def _count_turns(base: Feeds, names: Sequence[str], count: int) -> int:
     """Count the draws that it takes until each of `count` thresholds was tried, within a limit.
 
     Limits the draws of a region.
@@ -367,7 +365,7 @@ def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
 _MOST_TURNS = 12
 
 
-def _on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
+def _put_on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
     """Put elements on each threshold, and just above and below it. Used for one draw of several."""
     with np.errstate(all="ignore"):
         exact = np.array(lines, value.dtype)
@@ -426,7 +424,7 @@ _FIXED_LINES: dict[str, tuple[float, ...]] = {
 _UNDECIDED = ("epsilon", "momentum", "p", "spatial_scale", "extrapolation_value", "cubic_coeff_a")
 
 
-def _lines_of(model: ModelProto) -> Iterator[float]:
+def _find_thresholds(model: ModelProto) -> Iterator[float]:
     """List thresholds at which operators of a region may change what they compute. Runs before thresholds are tried."""
     yield from (0.0, 0.5, 1.0, 1.5, 2.5)
     for body in bodies(model):
@@ -464,7 +462,7 @@ _TIES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -2.0, -1.0, 0.0, 1.0, 2.0)
 _STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255.5, 300.0, -300.0)
 
 
-def _decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
+def _list_decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
     """List inner values by which nodes decide, with their thresholds: 0 for Relu, halves for Round, bounds for Clip.
 
     Runs before inputs are solved for.
@@ -505,7 +503,7 @@ def _solve_for_thresholds(
     """Solve for inputs that put inner values on the thresholds of nodes, from two runs."""
     for which, part in enumerate(parts):
         constants = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
-        decisions = list(dict.fromkeys(_decisions(part, constants)))[:_MOST]
+        decisions = list(dict.fromkeys(_list_decisions(part, constants)))[:_MOST]
         computed = {name for node in part.graph.node for name in node.output}
         wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in computed))
         step = {name: (start[name] * 1.0625 + 0.03125).astype(start[name].dtype) for name in floats}
@@ -521,7 +519,7 @@ def _solve_for_thresholds(
                 continue
             slots = 3 * len(decision.lines or [0])
             for turn in range(min(_MOST_TURNS, -(-slots // value.size))):
-                lines = _lines_at(decision, value, one, constants, turn)
+                lines = _choose_thresholds(decision, value, one, constants, turn)
                 for name in floats if lines is not None else ():
                     solved = _solve(start[name], step[name], value, two[decision.value], lines)
                     if solved is None:
@@ -532,7 +530,7 @@ def _solve_for_thresholds(
                         better = _solve(solved, start[name], there, value, lines)
                         if better is not None:
                             candidate[name] = np.where((there == lines).reshape(solved.shape), solved, better)
-                    candidate[name] = _beside(candidate[name], len(decision.lines or [0]), turn)
+                    candidate[name] = _move_beside(candidate[name], len(decision.lines or [0]), turn)
                     yield "values around inner thresholds", candidate
                     break
 
@@ -541,7 +539,9 @@ _MOST = 12
 """Decisions of a region that are looked at."""
 
 
-def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str, Any], turn: int) -> Array | None:
+def _choose_thresholds(
+    decision: _Decision, value: Array, known: Feeds, held: Mapping[str, Any], turn: int
+) -> Array | None:
     """Choose the threshold for each element. Used while inputs are solved for."""
     wide = np.float64
     if decision.other:
@@ -582,7 +582,7 @@ def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Arra
     return np.where(np.isfinite(solution), solution, a).astype(x.dtype).reshape(x.shape)
 
 
-def _beside(x: Array, count: int, turn: int) -> Array:
+def _move_beside(x: Array, count: int, turn: int) -> Array:
     """Keep some elements, and move others to the next floats above and below. Used while inputs are solved for."""
     if x.dtype.isbuiltin != 1:
         return x

@@ -94,8 +94,8 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
         if functions[0] is not None and functions[1] is not None:
             yield InnerPair(
                 f"function {one.op_type}",
-                Side(_of_function(before, functions[0], one), before.side.folder),
-                Side(_of_function(after, functions[1], other), after.side.folder),
+                Side(_make_model_of_function(before, functions[0], one), before.side.folder),
+                Side(_make_model_of_function(after, functions[1], other), after.side.folder),
                 (),
                 one,
                 tuple(functions[0].input),
@@ -110,7 +110,7 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
             outer = {
                 name
                 for body, inner in ((before, graph), (after, counterpart))
-                for name in _outer(inner, body)
+                for name in _list_outer_values(inner, body)
                 if name not in body.constants
             }
             if not all(map(comparison.is_shared, outer)) or len(graph.input) != len(counterpart.input):
@@ -119,8 +119,8 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
             called = one.name or next(filter(None, one.output), "")
             yield InnerPair(
                 f'{name}{place or ""} of {one.op_type} "{called}"',
-                Side(_of_graph(before, graph, sorted(outer)), before.side.folder),
-                Side(_rename_inputs(_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
+                Side(_make_model_of_graph(before, graph, sorted(outer)), before.side.folder),
+                Side(_rename_inputs(_make_model_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
                 tuple(sorted(outer)),
                 one,
                 tuple(value.name for value in graph.input),
@@ -144,7 +144,7 @@ def _holds(body: Body, node: NodeProto) -> bool:
     return _key(node) in body.functions or any(True for _ in subgraphs(node))
 
 
-def _outer(graph: GraphProto, body: Body) -> set[str]:
+def _list_outer_values(graph: GraphProto, body: Body) -> set[str]:
     """List the outer values that a body reads. Used while bodies are paired."""
     read: set[str] = set()
     computed: set[str] = set()
@@ -160,7 +160,7 @@ def _outer(graph: GraphProto, body: Body) -> set[str]:
     return {name for name in read - computed if name in known}
 
 
-def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:
+def _make_model_of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:
     """Make a model of a subgraph: outer values become inputs, outer constants initializers.
 
     Used while bodies are paired.
@@ -173,7 +173,7 @@ def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto
     for name in outer:
         model.graph.input.add(name=name)
     known = {tensor.name for tensor in graph.initializer}
-    for name in sorted(_outer(graph, body)):
+    for name in sorted(_list_outer_values(graph, body)):
         if name in body.constants and name not in known:
             model.graph.initializer.add().CopyFrom(body.constants[name])
             model.graph.initializer[-1].name = name
@@ -200,7 +200,7 @@ def _rename_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
     return model
 
 
-def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelProto:
+def _make_model_of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelProto:
     """Make a model of a function with the attributes of a call. Used while bodies are paired."""
     source = body.side.model
     model = ModelProto(ir_version=source.ir_version, opset_import=function.opset_import)

@@ -56,7 +56,7 @@ class Ended(RuntimeError):
 
     def __init__(self, code: int, *, full: bool = False):
         self.full = full or code == -getattr(signal, "SIGKILL", 0)  # which systems send to who takes too much
-        super().__init__(_how(code, full=self.full))
+        super().__init__(_describe_end(code, full=self.full))
         self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
         self._code = code
 
@@ -89,7 +89,7 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
             _ask_fork(lambda: function(*arguments, **named)) if forks() else _ask_new_interpreter(pickle.dumps(sent))
         )
     except _Stuck:
-        answer, code, full = _afresh(sent)
+        answer, code, full = _start_afresh(sent)
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
     if not answer:
@@ -212,7 +212,7 @@ def _is_watched() -> bool:
     return getattr(sys, "frozen", False) or (current is not None and current().daemon)
 
 
-def _how(code: int, *, full: bool) -> str:
+def _describe_end(code: int, *, full: bool) -> str:
     """Describe how a process ended, for the report; `full`: it used most of the memory."""
     if full:
         return "not enough memory"
@@ -251,7 +251,7 @@ def _wait_for(parent: int) -> None:
         time.sleep(_GLANCE)
 
 
-def _afresh(sent: object) -> tuple[bytes, int, bool]:
+def _start_afresh(sent: object) -> tuple[bytes, int, bool]:
     """Start a new interpreter for a call whose forked copy got stuck. The second and last try of a `call`."""
     try:
         question = pickle.dumps(sent)
@@ -271,7 +271,7 @@ def _ask_fork(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     try:
         with _block_interrupts() as blocked:
             copy = _fork(lambda stream: _respond(stream, work), blocked)
-        answer = _heard(*copy)
+        answer = _read_answer(*copy)
         _, status, usage = os.wait4(copy.process, 0)
     finally:
         if copy is not None:
@@ -404,7 +404,7 @@ class _Messages:
         return left
 
 
-def _heard(source: int, child: int, patience: float = 0) -> bytes:
+def _read_answer(source: int, child: int, patience: float = 0) -> bytes:
     """Read the answer of a fork; empty if it ended before.
 
     Raises:
@@ -415,7 +415,7 @@ def _heard(source: int, child: int, patience: float = 0) -> bytes:
     patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)  # who waits for a copy of a copy waits longer
     while True:
         while not select.select([source], [], [], min(_POLL, messages.seconds_left()))[0]:
-            before, spent = spent, _effort(child)
+            before, spent = spent, _read_effort(child)
             idle = idle + 1 if spent == before else 0
             if idle >= patience:
                 raise _Stuck
@@ -425,7 +425,7 @@ def _heard(source: int, child: int, patience: float = 0) -> bytes:
             return messages.answer
 
 
-def _effort(process: int) -> int:
+def _read_effort(process: int) -> int:
     """Read a counter that changes as long as a process or its children run or use a disk; tells a busy one from a
     stuck one.
     """
@@ -434,13 +434,13 @@ def _effort(process: int) -> int:
         for task in Path(f"/proc/{process}/task").iterdir():
             state, *numbers = (task / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
             effort += sum(map(int, numbers[10:14])) + (state != "S") * time.monotonic_ns()
-            effort += sum(map(_effort, map(int, (task / "children").read_text(encoding="ascii").split())))
+            effort += sum(map(_read_effort, map(int, (task / "children").read_text(encoding="ascii").split())))
     return effort
 
 
 def _ask_new_interpreter(work: bytes) -> tuple[bytes, int, bool]:
     """Ask a new interpreter; returns as `_ask_fork` does. Used where the system cannot fork."""
-    process = _begin()
+    process = _start_interpreter()
     try:
         answer, late = _exchange(process, work)
     except BaseException:  # an interrupt, too
@@ -478,9 +478,9 @@ class _Server:
         if self._copy is not None:
             with suppress(OSError), open(self._questions, "wb", closefd=False) as stream:  # it may have ended
                 stream.write(question)
-            answer = _heard(*self._copy, patience=math.inf)
+            answer = _read_answer(*self._copy, patience=math.inf)
         else:
-            self._process = self._process or _begin()
+            self._process = self._process or _start_interpreter()
             answer, _ = _exchange(self._process, question)
         if answer:
             result: T = _unpickle_result(answer)
@@ -528,16 +528,16 @@ def _unpickle_result(answer: bytes) -> Any:
     raise value
 
 
-def _begin() -> subprocess.Popen[bytes]:
+def _start_interpreter() -> subprocess.Popen[bytes]:
     """Start a new interpreter that answers questions. Used where the system cannot fork."""
     import subprocess
 
     process = subprocess.Popen([sys.executable, "-c", _SERVE], stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
-    _tell(process, pickle.dumps((os.getpid(), sys.path)))
+    _send_message(process, pickle.dumps((os.getpid(), sys.path)))
     return process
 
 
-def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
+def _send_message(process: subprocess.Popen[bytes], message: bytes) -> None:
     """Send a message to a new interpreter; ignores one that has ended. Used where the system cannot fork."""
     assert process.stdin is not None
     with suppress(OSError):  # it may have ended
@@ -557,7 +557,7 @@ def _exchange(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes,
         late.set()
         process.kill()
 
-    _tell(process, question)
+    _send_message(process, question)
     assert process.stdout is not None
     try:
         while not messages.answer and (part := os.read(process.stdout.fileno(), 1 << 20)):

@@ -57,13 +57,17 @@ def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generat
     try:
         trees = _read(node, dtype)
         is_large = _count_leaves(trees) * _PER_LEAF > MOST_ROWS
-        boxes = _walks(trees, dtype, rng, MOST_ROWS // 2 // _PER_LEAF) if is_large else _boxes(trees, dtype)
-        found = [row for box in boxes if box for row in _rows_in(box, trees, features, rng)]
+        boxes = (
+            _walk_to_leaves(trees, dtype, rng, MOST_ROWS // 2 // _PER_LEAF)
+            if is_large
+            else _compute_boxes(trees, dtype)
+        )
+        found = [row for box in boxes if box for row in _draw_rows_in(box, trees, features, rng)]
         if is_large:
-            reached = _reach(trees, np.array(found, dtype).reshape(-1, features))
-            missing = rng.permutation(np.flatnonzero(_leaves(trees) & ~reached))[: MOST_ROWS - len(found)]
-            near = [_box_of(trees, int(leaf), dtype) for leaf in missing]
-            found += [next(_rows_in(box, trees, features, rng)) for box in near if box]
+            reached = _mark_reached(trees, np.array(found, dtype).reshape(-1, features))
+            missing = rng.permutation(np.flatnonzero(_mark_leaves(trees) & ~reached))[: MOST_ROWS - len(found)]
+            near = [_compute_box(trees, int(leaf), dtype) for leaf in missing]
+            found += [next(_draw_rows_in(box, trees, features, rng)) for box in near if box]
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
     rows = np.array(found, dtype).reshape(-1, features)
@@ -79,9 +83,9 @@ def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
         trees = _read(node, rows.dtype)
         if "BRANCH_MEMBER" in trees.modes:
             return 0, 0
-        leaves = _leaves(trees)
-        missing = np.flatnonzero(leaves & ~_reach(trees, rows))
-        dead = sum(_box_of(trees, int(leaf), rows.dtype) is None for leaf in missing[:MOST_ROWS])
+        leaves = _mark_leaves(trees)
+        missing = np.flatnonzero(leaves & ~_mark_reached(trees, rows))
+        dead = sum(_compute_box(trees, int(leaf), rows.dtype) is None for leaf in missing[:MOST_ROWS])
     except (IndexError, KeyError, TypeError, ValueError):
         return 0, 0
     return len(missing) - dead, int(leaves.sum()) - dead
@@ -124,7 +128,7 @@ def _numbers(value: Any) -> Array:
     return np.array(tensors.array(value) if isinstance(value, TensorProto) else value).reshape(-1)
 
 
-def _boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
+def _compute_boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
     """For each leaf (of very many, for some), compute the range of each feature that leads there. Part of
     `draw_rows`.
     """
@@ -133,7 +137,7 @@ def _boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
     while waiting and visited <= most:
         place, box = waiting.pop()
         visited += 1
-        for child, inside in _branches(trees, place, box, dtype):
+        for child, inside in _list_branches(trees, place, box, dtype):
             if child < 0:
                 yield inside
             else:
@@ -141,16 +145,16 @@ def _boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
 
 
 def _count_leaves(trees: _Trees) -> int:
-    return int(_leaves(trees).sum())
+    return int(_mark_leaves(trees).sum())
 
 
-def _leaves(trees: _Trees) -> Array:
+def _mark_leaves(trees: _Trees) -> Array:
     """Mark on which sides of nodes there are leaves: the true sides, then the false sides. Part of `draw_rows`."""
     inner = np.array([mode != "LEAF" for mode in trees.modes])
     return np.concatenate([inner & (np.asarray(side, np.int64) < 0) for side in (trees.true, trees.false)])
 
 
-def _reach(trees: _Trees, rows: Array) -> Array:
+def _mark_reached(trees: _Trees, rows: Array) -> Array:
     """Mark the leaves that any of these rows comes to. Part of `draw_rows`."""
     count, rows = len(trees.features), rows[~np.isnan(rows).any(axis=1)]
     reached = np.zeros(2 * count, bool)
@@ -169,7 +173,7 @@ def _reach(trees: _Trees, rows: Array) -> Array:
     return reached
 
 
-def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
+def _compute_box(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
     """Compute for a leaf the range of each feature that leads there; None if no number does. Part of `draw_rows`."""
     count = len(trees.features)
     way = [(leaf % count, leaf < count)]
@@ -177,7 +181,7 @@ def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
         way.append(trees.parents[way[-1][0]])
     box = _Box()
     for place, holds in reversed(way):
-        ends = _sides(trees.modes[place], trees.splits[place])[0 if holds else 1]
+        ends = _split_range(trees.modes[place], trees.splits[place])[0 if holds else 1]
         least, largest = box.get(trees.features[place], (dtype.type(-np.inf), dtype.type(np.inf)))
         box[trees.features[place]] = max(least, ends[0]), min(largest, ends[1])
         if not box[trees.features[place]][0] <= box[trees.features[place]][1]:
@@ -185,7 +189,7 @@ def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
     return box
 
 
-def _walks(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> Iterator[_Box]:
+def _walk_to_leaves(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> Iterator[_Box]:
     """Walk to random leaves, beginning at each root in turn. Part of `draw_rows`."""
     roots = rng.permutation(trees.roots)
     yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(count))
@@ -195,7 +199,7 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
     """Follow a random path from a root to a leaf. Part of `draw_rows`."""
     place, box = root, _Box()
     for _ in trees.features:
-        branches = _branches(trees, place, box, dtype)
+        branches = _list_branches(trees, place, box, dtype)
         if not branches:  # it compares with NaN
             break
         place, box = branches[rng.integers(len(branches))]
@@ -204,11 +208,11 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
     return box
 
 
-def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
+def _list_branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
     """List the children that a range of values can reach, with the part of the range that does. Part of `draw_rows`."""
     feature, branches = trees.features[place], list[tuple[int, _Box]]()
     for child, ends in zip(
-        (trees.true[place], trees.false[place]), _sides(trees.modes[place], trees.splits[place]), strict=True
+        (trees.true[place], trees.false[place]), _split_range(trees.modes[place], trees.splits[place]), strict=True
     ):
         least, largest = box.get(feature, (dtype.type(-np.inf), dtype.type(np.inf)))
         least, largest = max(least, ends[0]), min(largest, ends[1])
@@ -217,7 +221,7 @@ def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[in
     return branches
 
 
-def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def _split_range(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Split a range by a comparison: the values that go to the true branch, and to the false one. Part of
     `draw_rows`.
     """
@@ -233,7 +237,7 @@ def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     return sides if mode not in ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ") else (sides[1], sides[0])
 
 
-def _rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
+def _draw_rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
     """Draw rows at both ends of a range, and one with NaN; other features are random thresholds. Part of
     `draw_rows`.
     """

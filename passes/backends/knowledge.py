@@ -48,13 +48,13 @@ def find_known_calls(
                 op = default_domain(node.domain), node.op_type
                 named = node.name or next(iter(node.output), ""), node.op_type
                 if op not in local and named not in blocked and backend.has(*op, imports.get(op[0], 1)):
-                    yield _call(node, scope, backend, imports.get(op[0], 1))
+                    yield _judge_call(node, scope, backend, imports.get(op[0], 1))
                 for attribute, k, graph in subgraphs(node):
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))
                     pending.append(Scope(graph, context, scope.opset, scope, inner))
 
 
-def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownCalls:
+def _judge_call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownCalls:
     """Decide what is known of one call: measured to run, documented to run, or unknown, with the reason."""
     domain, op = default_domain(node.domain), node.op_type
     name = f"{domain}::{op}" if domain else op

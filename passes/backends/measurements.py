@@ -92,11 +92,11 @@ def read(name: str, text: str) -> MeasuredCall:
                 f'the target file has {part!r} as types measured for {name}; write types like "T: floats '
                 'int32, not bool"'
             )
-        types[variable] = Types(_types(ran), _types(failed))
-    return MeasuredCall(_ranks(ranked[1]), bool(ranked[2]), types, _ranks(ranked[3] or "any"))
+        types[variable] = Types(_parse_types(ran), _parse_types(failed))
+    return MeasuredCall(_parse_ranks(ranked[1]), bool(ranked[2]), types, _parse_ranks(ranked[3] or "any"))
 
 
-def _ranks(text: str) -> tuple[int, ...]:
+def _parse_ranks(text: str) -> tuple[int, ...]:
     """Parse ranks as target files write them: `1, 3-5`. Part of `read`."""
     ranks: list[int] = []
     for part in text.split(", ") if text != "any" else ():
@@ -130,12 +130,12 @@ def _spell_types(variable: str, found: Types) -> str:
     return f"{variable}: {', '.join(filter(None, [_group_types(found.ran), failed]))}"
 
 
-def _types(text: str) -> frozenset[str]:
+def _parse_types(text: str) -> frozenset[str]:
     """Parse `floats int64 seq(float)` into types as schemas spell them."""
-    return frozenset(_constraint(each) for name in text.split() for each in _GROUPS.get(name, (name,)))
+    return frozenset(_parse_type(each) for name in text.split() for each in _GROUPS.get(name, (name,)))
 
 
-def _constraint(name: str) -> str:
+def _parse_type(name: str) -> str:
     """Parse one element type or a sequence of it; raises `ValueError`, with the most similar known name.
 
     Part of `read`.

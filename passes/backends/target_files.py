@@ -83,7 +83,7 @@ def find(name: str) -> Backend:
         within = [each for each in releases[stem] if f"{stem}-{each}".startswith(f"{name}.")]
         name = f"{stem}-{within[-1]}" if within else name  # tensorrt-11
     if name not in known:
-        raise ValueError(f"unknown target {name!r}{_nearest(name, releases)}")
+        raise ValueError(f"unknown target {name!r}{_suggest_nearest(name, releases)}")
     return known[name]
 
 
@@ -93,7 +93,7 @@ _OPSET = re.compile(r"(?:opset|v|(?:ai\.)?onnx)[-_:= ]?v?(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*")
 
 
-def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
+def _suggest_nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
     """Suggest known targets with a similar name, as the end of an error message. Runs for an unknown target."""
     if opset := _OPSET.fullmatch(name):
         return f"; did you mean {opset[1]}?"
@@ -132,18 +132,18 @@ def parse(text: str, where: str) -> dict[str, Backend]:
     """Parse the text of a target file; messages call it `where`. Used for files of opshift and of users."""
     table = loads(text, where)
     try:
-        return _backends(table)
+        return _make_backends(table)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{where}: {type(error).__name__}: {error}") from None
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
+def _make_backends(held: Mapping[str, Any]) -> dict[str, Backend]:
     """Make the backends of a target file, one for each version; each version adds to the one before."""
     _check_keys(held, _FILE, "the file")
     order = list(held["versions"])
-    limits = [(_places(row, order), _limit(row)) for row in held.get("limits", ())]
+    limits = [(_find_places(row, order), _parse_limit(row)) for row in held.get("limits", ())]
     by_name: dict[str, Backend] = {}
     state, inherited = _start_from_base(held["base"]) if "base" in held else ({}, ())
     for place, (version, row) in enumerate(held["versions"].items()):
@@ -151,7 +151,7 @@ def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
         state = _inherit(state, row)
         applying = (*inherited, *(limit for places, limit in limits if place in places))
         name = f"{held['name']}-{version}"
-        by_name[name] = _backend(name, state, row.get("source", held["source"]), applying)
+        by_name[name] = _make_backend(name, state, row.get("source", held["source"]), applying)
     return by_name
 
 
@@ -182,17 +182,17 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     after = {**state, **{key: value for key, value in row.items() if key not in _LISTS}}
     supports = dict(state.get("supports") or {}) if "supports" not in row else {}
     lacks = dict(state.get("lacks") or {}) if "supports" not in row else {}
-    supports |= _operators(row.get("supports", ()))
-    added = _operators(row.get("adds", ()))
-    lacks = {op: version for op, version in lacks.items() if op not in added} | _operators(row.get("lacks", ()))
+    supports |= _parse_operators(row.get("supports", ()))
+    added = _parse_operators(row.get("adds", ()))
+    lacks = {op: version for op, version in lacks.items() if op not in added} | _parse_operators(row.get("lacks", ()))
     listed = "supports" in row or "supports" in state
-    after["since"] = {**({} if "supports" in row else state.get("since", {})), **_operators(row.get("since", ()))}
-    after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
+    after["since"] = {**({} if "supports" in row else state.get("since", {})), **_parse_operators(row.get("since", ()))}
+    after["vendors"] = {**state.get("vendors", {}), **_parse_operators(row.get("vendors", ()))}
     after["measured"] = {**state.get("measured", {}), **_parse_measured(row.get("measured", {}))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
 
 
-def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Limit, ...]) -> Backend:
+def _make_backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Limit, ...]) -> Backend:
     """Make one version of a backend from what the file says up to this version. Part of `parse`."""
     latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
     opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
@@ -201,7 +201,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
             f"{name} has the unknown opset {opset} or opset of ai.onnx.ml {ml}; supported: 1 to "
             f"{latest}, ai.onnx.ml 1 to {latest_ml}"
         )
-    types, missing = _types(state.get("types", ELEMENT_TYPES)), _types(state.get("lacks_types", ()))
+    types, missing = _parse_types(state.get("types", ELEMENT_TYPES)), _parse_types(state.get("lacks_types", ()))
     return Backend(
         name,
         opset,
@@ -213,20 +213,20 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         state["since"],
         frozenset(state["vendors"]),
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
-        _casts(state.get("casts", {})),
+        _parse_casts(state.get("casts", {})),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
         limits=limits,
         measured=state["measured"],
     )
 
 
-def _limit(row: Mapping[str, Any]) -> Limit:
+def _parse_limit(row: Mapping[str, Any]) -> Limit:
     """Parse a row of `limits`; raises `ValueError` for an operator, attribute or input that ONNX does not have.
 
     Part of `parse`.
     """
     _check_keys(row, _LIMIT, "a limit")
-    ops = _operators(row["ops"])
+    ops = _parse_operators(row["ops"])
     attribute, constant, unused = row.get("attribute", ""), row.get("constant", ()), row.get("unused", ())
     for domain, op in ops:
         declared = [s for v in schemas.versions(domain, op) if (s := schemas.schema(domain, op, v)) is not None]
@@ -244,7 +244,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
         tuple(row.get("refuses", ())),
         tuple(constant),
         tuple(unused),
-        _types(row.get("types", ())),
+        _parse_types(row.get("types", ())),
         tuple(row.get("ranks", ())),
         not row.get("symbolic", True),
         tuple(row.get("copied", ())),
@@ -253,24 +253,24 @@ def _limit(row: Mapping[str, Any]) -> Limit:
     )
 
 
-def _casts(rows: Mapping[str, str]) -> Mapping[str, str]:
+def _parse_casts(rows: Mapping[str, str]) -> Mapping[str, str]:
     """Parse types that the backend computes in another type: `{ int64 = "int32" }`. Part of `parse`."""
-    _types((*rows, *rows.values()))
+    _parse_types((*rows, *rows.values()))
     return dict(rows)
 
 
 def _parse_measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:
     """Parse measured calls: `{ Relu = "1-6 symbolic; T: floats", Conv = "3-5" }`."""
-    return {op: measurements.read(name, text) for name, text in rows.items() for op in _operators([name])}
+    return {op: measurements.read(name, text) for name, text in rows.items() for op in _parse_operators([name])}
 
 
-def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
+def _find_places(row: Mapping[str, Any], order: Sequence[str]) -> range:
     """Find the versions that a limit applies to, from `first` to `last`."""
     first, last = row.get("first", order[0]), row.get("last", order[-1])
     return range(order.index(first), order.index(last) + 1)
 
 
-def _operators(names: Iterable[str]) -> dict[Op, int]:
+def _parse_operators(names: Iterable[str]) -> dict[Op, int]:
     """Parse `Name`, `Name-13` (from that version on) or `domain::Name`. Part of `parse`."""
     since: dict[Op, int] = {}
     for name in names:
@@ -285,7 +285,7 @@ def _operators(names: Iterable[str]) -> dict[Op, int]:
     return since
 
 
-def _types(names: Iterable[str]) -> frozenset[str]:
+def _parse_types(names: Iterable[str]) -> frozenset[str]:
     """Parse element types, with or without `tensor()`. Part of `parse`."""
     spelled = frozenset(name if name.startswith("tensor(") else f"tensor({name})" for name in names)
     unknown = sorted(spelled - set(ELEMENT_TYPES))
@@ -313,7 +313,7 @@ def write(
     head = [f"{key} = {json.dumps(value)}" for key, value in said]
     rows = [", ".join(f"{key} = {json.dumps(value)}" for key, value in limit.items()) for limit in limits]
     limited = ["limits = [", *(f"    {{ {row} }}," for row in rows), "]"] if rows else []
-    body = [_entry(key, value) for key, value in facts.items() if not isinstance(value, Mapping)]
+    body = [_write_entry(key, value) for key, value in facts.items() if not isinstance(value, Mapping)]
     for key, table in facts.items():
         if isinstance(table, Mapping):
             body += [
@@ -329,7 +329,7 @@ def _key(name: str) -> str:
     return name if name.isalnum() else json.dumps(name)
 
 
-def _entry(key: str, value: object) -> str:
+def _write_entry(key: str, value: object) -> str:
     """Write one TOML entry; a list fills lines of at most 120 characters. Part of `write`."""
     line = f"{key} = {json.dumps(value)}"
     if len(line) <= 120 or not isinstance(value, list):

@@ -86,14 +86,14 @@ def mend_shapes(
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = own < _RANKS <= target and ("", "Reshape") in calls and _reshapes_to_computed(source)
     tells_more |= any(own < _TELL_FROM.get(name, 0) <= target for domain, name in calls if not domain)
-    tells_more = tells_more and not _is_told(source, own)
+    tells_more = tells_more and not _follows_from_nodes(source, own)
     counts_otherwise = own < LEFT_OUT <= target or target < _POOLS_ROUND_UP <= own
     tells_more |= counts_otherwise and any(("", pool) in calls for pool in POOLS) and _rounds_up(source, own)
     fewer = {op for op, count in calls.items() if left.get(op, 0) < count}
     fewer.update(("", op) for version, ops in _READS_NUMBERS.items() if target < version <= own for op in ops)
     fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
     is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
-    is_replaced |= ("", "Resize") in fewer and _crops(source)
+    is_replaced |= ("", "Resize") in fewer and _uses_roi(source)
     splits = own < _BATCHED <= target and ("", "Scan") in calls
     if splits or (is_replaced and holding(source.graph)):
         _open_unconfirmed(model, source, inference, between=splits)
@@ -120,7 +120,7 @@ def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inferenc
     opened: set[str] = set()
     for path, graph in claims.graphs(source):
         for value in (*(graph.output if path else ()), *(graph.value_info if between else ())):
-            if has_shape(value.type) and not _follow(dims_of(value.type), inference.type(path, value.name)):
+            if has_shape(value.type) and not _is_confirmed(dims_of(value.type), inference.type(path, value.name)):
                 opened.add(value.name)
     for body in bodies(model) if opened else ():
         yielded = body.output if isinstance(body, GraphProto) and body is not model.graph else ()
@@ -129,7 +129,7 @@ def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inferenc
                 dim.ClearField("dim_value")
 
 
-def _follow(declared: list[Dim], inferred: TypeProto | None) -> bool:
+def _is_confirmed(declared: list[Dim], inferred: TypeProto | None) -> bool:
     """Whether inference confirms every number of a declared shape. Part of `mend_shapes`."""
     known = dims_of(inferred) if inferred is not None and has_shape(inferred) else []
     known = known if len(known) == len(declared) else [None] * len(declared)
@@ -164,7 +164,7 @@ def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[
     return False
 
 
-def _crops(source: ModelProto) -> bool:
+def _uses_roi(source: ModelProto) -> bool:
     """Whether a Resize uses `roi`, which inference ignores when it computes sizes."""
     calls = (node for body in bodies(source) for node in body.node if node.op_type == "Resize" and not node.domain)
     return any(attribute.s == b"tf_crop_and_resize" for node in calls for attribute in node.attribute)
@@ -175,7 +175,7 @@ def _rounds_up(source: ModelProto, own: int) -> bool:
     return any(may_begin_behind(node, own) for body in bodies(source) for node in body.node)
 
 
-def _is_told(source: ModelProto, opset: int) -> bool:
+def _follows_from_nodes(source: ModelProto, opset: int) -> bool:
     """Whether every declared shape follows from the nodes around it; then no inference can contradict it, and
     nothing is mended. Part of `mend_shapes`.
     """

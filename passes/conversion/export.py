@@ -38,11 +38,11 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
     function.domain, function.name = domain, op
     del function.metadata_props[:]
     if form.carrier:
-        _carry(function, form)
-    return function if opset in (0, form.opset) else _at_opset(function, opset)
+        _add_casts(function, form)
+    return function if opset in (0, form.opset) else _convert_to_opset(function, opset)
 
 
-def _carry(function: FunctionProto, form: Form) -> None:
+def _add_casts(function: FunctionProto, form: Form) -> None:
     """Add Casts around the nodes of a function that computes in a wider type than its inputs. Part of
     `function_proto`.
     """
@@ -64,7 +64,7 @@ def _carry(function: FunctionProto, form: Form) -> None:
     function.node.extend([*casts, *nodes, *back])
 
 
-def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
+def _convert_to_opset(function: FunctionProto, opset: int) -> FunctionProto:
     """Convert a function body to an opset, inside a model made for that; raises `ValueError` if the opset lacks
     operators. Part of `function_proto`.
     """

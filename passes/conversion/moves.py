@@ -81,7 +81,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     """
     op, version = work.op, work.version
     node = work.node(scope, version, version)
-    vendor = _vendor(work, expander)
+    vendor = _find_vendor(work, expander)
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
         raise CannotConvert(node, f"onnxruntime rejects this call, so its definition cannot replace it: {why}")
     if not expander.is_local(*op):
@@ -103,7 +103,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     return works
 
 
-def _vendor(work: Work, expander: Expander) -> str:
+def _find_vendor(work: Work, expander: Expander) -> str:
     """Find the vendor whose table has the operator; empty for operators of ONNX and functions of the model.
 
     Asked before a vendor's operator is replaced.

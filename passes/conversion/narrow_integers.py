@@ -101,12 +101,12 @@ class _IntegerRetyping:
         self._local = {(default_domain(f.domain), f.name) for f in source.functions}
         self._opset = _opset(source)
         self._read = 0
-        self._body(self.model.graph, Scope(source.graph, self._asked, self._opset, path=()), None)
+        self._retype_body(self.model.graph, Scope(source.graph, self._asked, self._opset, path=()), None)
         for old, new in zip(source.functions, self.model.functions, strict=True):
             self._opset = _opset(old)
-            self._body(new, Scope(old, self._asked, self._opset), None)
+            self._retype_body(new, Scope(old, self._asked, self._opset), None)
 
-    def _body(self, body: Body, asked: Scope, outer: Scope | None) -> None:
+    def _retype_body(self, body: Body, asked: Scope, outer: Scope | None) -> None:
         """Retype a graph or function: its nodes, declared types, inputs, outputs and initializers.
 
         Calls itself for subgraphs.
@@ -114,25 +114,25 @@ class _IntegerRetyping:
         scope = Scope(body, self._made, self._opset, outer, asked.path)
         retyped: list[NodeProto] = []
         for index, proto in enumerate(body.node):
-            retyped += self._node(proto, index, asked, scope)
+            retyped += self._retype_node(proto, index, asked, scope)
         del body.node[:]
         body.node.extend(retyped)
         for value in body.value_info:
-            self._value(value)
+            self._retype_value(value)
         if isinstance(body, GraphProto):
             for value in (*body.input, *body.output):
-                self._value(value)
+                self._retype_value(value)
             for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
-                if self._tensor(tensor, tensor.name):
+                if self._retype_tensor(tensor, tensor.name):
                     self._note(tensor.name, "value")
 
-    def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
+    def _retype_node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
         """Retype one node by the entry of `MAKERS` for its operator; refuse an operator that computes with the
         missing types.
         """
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
-            self._body(graph, asked.nested(twin, index, attribute, k), scope)
+            self._retype_body(graph, asked.nested(twin, index, attribute, k), scope)
         domain = default_domain(proto.domain)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
         elem_types = {asked.elem_type(name) for name in (*old.input, *old.output) if name}
@@ -165,7 +165,7 @@ class _IntegerRetyping:
         """Look up a type that the target lacks; None for any other type."""
         return self._missing.get(elem_type)
 
-    def _value(self, value: Any) -> None:
+    def _retype_value(self, value: Any) -> None:
         """Change a declared type to the wider one; refuse sequences and optionals of a missing type. Part of the
         pass.
         """
@@ -175,7 +175,7 @@ class _IntegerRetyping:
         elif any(f"tensor({n.name})" in (type_text(value.type) or "") for n in self._missing.values()):
             self._refuse(value.name, f"it is {type_text(value.type)}; supported: tensors")
 
-    def _tensor(self, tensor: TensorProto, name: str) -> bool:
+    def _retype_tensor(self, tensor: TensorProto, name: str) -> bool:
         """Store a tensor in the wider type; returns False if it needs no change. Part of the pass."""
         narrow = self._missing.get(tensor.data_type)
         if narrow is None:
@@ -195,7 +195,7 @@ class _IntegerRetyping:
         """Retype the tensors in a node's attributes. Used for Constant nodes."""
         for attribute in node.proto.attribute:
             for tensor in (attribute.t, attribute.sparse_tensor.values):
-                node.touched |= self._tensor(tensor, node.name)
+                node.touched |= self._retype_tensor(tensor, node.name)
 
     def _note(self, name: str, op: str) -> None:
         how = "Stored 2- and 4-bit integers as 8-bit ones"

@@ -118,7 +118,7 @@ class Route:
         if is_theirs(domain, op, version) and (theirs := registry.definition(schemas.ONNXRUNTIME, op)) is not None:
             return Inline(theirs)
         if wanted and any(o == of and (schemas.since(*o, version) or 0) >= v for o, v in work.within):
-            raise CannotConvert(work.node(scope, version), _circle(op, work.within))
+            raise CannotConvert(work.node(scope, version), _explain_circle(op, work.within))
         if wanted or target < first:
             definition = registry.definition(domain, op) if wanted else None
             stop = self._expander.opset(work.proto, scope, version)
@@ -126,9 +126,9 @@ class Route:
                 stop = version if domain else definition.opset or version
             if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                 return Inline(self._definition_for_target(definition))
-            target = self._below(work, scope, target, first) if stop is None else stop
-            return self._towards(work, scope, target)
-        return self._plain.setdefault((of, version), self._towards(work, scope, target))
+            target = self._move_below(work, scope, target, first) if stop is None else stop
+            return self._move_towards(work, scope, target)
+        return self._plain.setdefault((of, version), self._move_towards(work, scope, target))
 
     def _definition_for_target(self, definition: registry.OnRequest | None) -> registry.OnRequest | None:
         """The definition, or the other one where the target lacks an operator that this one needs. Part of
@@ -140,7 +140,7 @@ class Route:
         lacking = schemas.since("", needs, opset) is None or self._expander.wants("", needs)
         return definition.otherwise if lacking else definition
 
-    def _towards(self, work: Work, scope: Scope, target: int) -> Move:
+    def _move_towards(self, work: Work, scope: Scope, target: int) -> Move:
         """Find the move of a node whose operator exists at the target; `Arrived` if nothing is left to do.
 
         Part of `next_move`.
@@ -148,12 +148,12 @@ class Route:
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
-            raise CannotConvert(work.node(scope, version), _unknown(domain, op, version))
+            raise CannotConvert(work.node(scope, version), _explain_unknown(domain, op, version))
         if at == goal:
             return Arrived()
         return Cross(next_edge(domain, op, at or 0, goal or 0), (goal or 0) > (at or 0))
 
-    def _below(self, work: Work, scope: Scope, target: int, first: int) -> int:
+    def _move_below(self, work: Work, scope: Scope, target: int, first: int) -> int:
         """Find the version to go to next if no definition accepts the call; refuse if there is none.
 
         Part of `next_move`.
@@ -174,14 +174,14 @@ class Route:
         raise refused.at(first, up=False) if target < first else refused
 
 
-def _circle(op: str, within: Within) -> str:
+def _explain_circle(op: str, within: Within) -> str:
     """Explain a refusal: the definition of an operator needs the operator itself. Part of `next_move`."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
     return f"its definition needs the operator itself: {way}"
 
 
-def _unknown(domain: str, op: str, version: int) -> str:
+def _explain_unknown(domain: str, op: str, version: int) -> str:
     """Explain why an operator's version cannot be converted: ONNX does not have it, or not at this opset.
 
     Used in a refusal.

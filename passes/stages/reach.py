@@ -93,7 +93,7 @@ class Reach:
             result = Result(copy_model(model), (), ())
         if result.model is not None and self.backend is None and result.model is not model:
             self._drop_imports(result.model)
-        return replace(result, absent=tuple(self._absent(ops, used, result)))
+        return replace(result, absent=tuple(self._list_absent(ops, used, result)))
 
     def _find_unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
         """List operators that must go though the user did not name them: vendor operators, or QLinear operators.
@@ -118,7 +118,7 @@ class Reach:
             reads = self.reader.reads_import
             imports.drop_unused(converted, lambda domain, version: not reads(domain, version))
 
-    def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
+    def _list_absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
         """List operators that the user wants replaced, but that the model does not have: the report says so."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]

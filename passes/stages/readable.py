@@ -65,7 +65,7 @@ class Readable:
             """
             known = replace(facts, settled=set(facts.settled))
             result = apply_stages(attempt.stages, model, known, attempt.allowance)
-            return _Refined(attempt, result, self._unread(result, model, facts.folder))
+            return _Refined(attempt, result, self._find_unsupported(result, model, facts.folder))
 
         def keep_out_what_is_not_read(tried: Sequence[_Refined]) -> list[_RefiningAttempt]:
             """Plan the second attempt: the same stages, without operators that the backend does not support."""
@@ -86,12 +86,12 @@ class Readable:
             return Result(model, (), (), folded=0 if folds else None)
         allowance.made += last.attempt.allowance.made
         if self.reader.folded and last.result.model is not None:
-            _separate(last.result.model, _shared(model))
+            _separate_outputs(last.result.model, _list_joint_outputs(model))
             if last.result.changes:
                 _name_nodes(last.result.model)
         return last.result
 
-    def _unread(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
+    def _find_unsupported(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
         """List operators that the backend does not support in the result of an attempt, but did before."""
         assert result.model is not None, "optional stages refuse nothing"
         unread = {(obstacle.domain, obstacle.op) for obstacle in obstacles(result.model, self.reader, folder)}
@@ -100,7 +100,7 @@ class Readable:
         return frozenset(unread)
 
 
-def _shared(model: ModelProto) -> set[str]:
+def _list_joint_outputs(model: ModelProto) -> set[str]:
     """List outputs of the model that come from a node with several outputs. Runs after the stages, for compilers
     only.
     """
@@ -108,11 +108,11 @@ def _shared(model: ModelProto) -> set[str]:
     return joint_outputs & {value.name for value in model.graph.output}
 
 
-def _separate(model: ModelProto, before: set[str]) -> None:
+def _separate_outputs(model: ModelProto, before: set[str]) -> None:
     """Give a model output an Identity node of its own, if folding made it one of several outputs of a node.
     onnx2torch yields only one output of a Split. Runs after the stages, for compilers only.
     """
-    joined = sorted(_shared(model) - before)
+    joined = sorted(_list_joint_outputs(model) - before)
     if joined:
         names = Names(model)
         inner = {name: names.fresh(name) for name in joined}

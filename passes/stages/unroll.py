@@ -56,15 +56,15 @@ class ReachUnrolled:
         turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
         done = remove_control_flow(model, UNASKED, nodes, turns, facts.folder)
         if not done.changes:
-            return _explained(result, done)
+            return _explain_refusals(result, done)
         facts.survey = None
         again = self.reach.apply(done.model, facts, allowance)
         facts.survey = survey
         result_after = replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
-        return _explained(Result(done.model, done.changes, ()).followed_by(result_after), done)
+        return _explain_refusals(Result(done.model, done.changes, ()).followed_by(result_after), done)
 
 
-def _explained(result: Result, done: Unrolled) -> Result:
+def _explain_refusals(result: Result, done: Unrolled) -> Result:
     """Add to refusals of loops and Ifs why they could not be unrolled or replaced. Runs when the backend still
     refuses.
     """

@@ -108,20 +108,20 @@ def read_options(
         inputs,
         shapes,
         sizes,
-        _ranges(val_range),
+        _read_ranges(val_range),
         runs,
         seed,
-        _new(save_inputs),
-        _folder(repro),
-        _engines(engine),
+        _check_new_path(save_inputs),
+        _check_folder(repro),
+        _read_engines(engine),
         allowed,
         parsed_values(set_),
-        _map(map_),
+        _read_map(map_),
         evidence,
     )
 
 
-def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
+def _read_map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
     """Read `y=output`: names of the first model with those of the second."""
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
@@ -134,7 +134,7 @@ def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
     return pairs
 
 
-def _engines(given: Engines | None) -> tuple[str, ...]:
+def _read_engines(given: Engines | None) -> tuple[str, ...]:
     """Read one engine, or one for each model, as `openvino,onnxruntime`. Part of `read_options`."""
     if given is None:
         return ()
@@ -144,13 +144,13 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
     for name in names:
         known(name, JUDGES, "engine", whose="opshift")
         if name in _OPTIONAL:
-            _require(name)
+            _check_installed(name)
     if len(names) > 2:
         raise ValueError(f"give one engine, or one for each model, not {len(names)}")
     return names[0], names[-1]
 
 
-def _require(package: str) -> None:
+def _check_installed(package: str) -> None:
     """Raise `ValueError` if the package of an engine is not installed. Part of `read_options`."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import, and hardly ever asked
 
@@ -160,7 +160,7 @@ def _require(package: str) -> None:
         raise ValueError(f"the engine {package} is not installed: pip install opshift[{package}]") from None
 
 
-def _new(path: str | os.PathLike[str] | None) -> str | None:
+def _check_new_path(path: str | os.PathLike[str] | None) -> str | None:
     """Check a path to write to: it must not exist, or be empty, so that nothing is mixed up. Part of `read_options`."""
     if path is None:
         return None
@@ -170,19 +170,19 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
     return place
 
 
-def _folder(path: str | os.PathLike[str] | None) -> str | None:
+def _check_folder(path: str | os.PathLike[str] | None) -> str | None:
     """Check a folder to write to: it must be new or empty. Part of `read_options`."""
-    place = _new(path)
+    place = _check_new_path(path)
     if place is not None and os.path.isfile(place):
         raise ValueError(f"{place} is a file; give a new folder")
     return place
 
 
-def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
+def _read_ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     """Read the ranges of inputs (`--val-range x:[0,1]`); raises `ValueError` for what is none."""
     ranges: dict[str, tuple[float, float]] = {}
     if isinstance(given, Mapping):
-        ranges = {name: _bounds(name, pair) for name, pair in given.items()}
+        ranges = {name: _read_bounds(name, pair) for name, pair in given.items()}
     elif isinstance(given, tuple) and len(given) == 2 and not any(isinstance(bound, str) for bound in given):
         ranges = {"": (float(given[0]), float(given[1]))}
     else:
@@ -202,7 +202,7 @@ def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     return ranges
 
 
-def _bounds(name: str, pair: Any) -> tuple[float, float]:
+def _read_bounds(name: str, pair: Any) -> tuple[float, float]:
     """Read one range given in Python, a pair of numbers. Part of `read_options`."""
     try:
         low, high = pair
@@ -231,17 +231,17 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
         if name not in given:  # a default, which is set
             continue
         fits(name, given[name], shape)
-        _agree(name, given[name], shape, wanted.sizes)
+        _check_sizes(name, given[name], shape, wanted.sizes)
     for name in filter(None, wanted.tolerances):
         known(name, [value.name for value in model.graph.output], "output")
     for name, bounds in wanted.ranges.items():
         if name:
-            _holds(name, given[name], bounds)
+            _check_range(name, given[name], bounds)
     if wanted.inputs is None:
         return wanted
     from opshift.verification.feeding import files
 
-    sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
+    sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _read_sets(wanted)
     if not sets:
         raise ValueError("the list of inputs is empty")
     if (wanted.runs or 0) > len(sets):
@@ -249,7 +249,7 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
             f"{wanted.runs} runs are asked for (runs), but {len(sets)} sets of inputs are given; give as "
             "many, or leave runs out"
         )
-    return replace(wanted, inputs=tuple(_of_types(feeds, given, wanted) for feeds in sets))
+    return replace(wanted, inputs=tuple(_convert_types(feeds, given, wanted) for feeds in sets))
 
 
 def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
@@ -294,7 +294,7 @@ def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
     )
 
 
-def _several(wanted: Asked) -> list[Feeds]:
+def _read_sets(wanted: Asked) -> list[Feeds]:
     """Read inputs given in Python as one set or a list of sets. Part of `check_inputs`."""
     given: Any = wanted.inputs
     sets = [given] if isinstance(given, Mapping) else list(given)
@@ -303,7 +303,7 @@ def _several(wanted: Asked) -> list[Feeds]:
     return sets
 
 
-def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
+def _convert_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
     """Convert a set of inputs to the types that engines take. Part of `check_inputs`."""
     converted = {}
     for name, value in held.items():
@@ -319,11 +319,11 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
             raise ValueError(
                 f"values are given for input {name!r}, so a range for it has no effect; leave the range out"
             )
-        _agree(name, given[name], getattr(converted[name], "shape", ()), wanted.sizes)
+        _check_sizes(name, given[name], getattr(converted[name], "shape", ()), wanted.sizes)
     return converted
 
 
-def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
+def _check_sizes(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
     """Raise `ValueError` if a shape contradicts the size that was asked for a symbol. Part of `check_inputs`."""
     for dim, size in zip(tensor(value_type).shape.dim, shape, strict=False):
         if sizes.get(symbol(dim), size) != size:
@@ -332,7 +332,7 @@ def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mappin
             )
 
 
-def _holds(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> None:
+def _check_range(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> None:
     """Raise `ValueError` if the type of an input cannot hold a range. Part of `check_inputs`."""
     import numpy as np
     import onnx.helper

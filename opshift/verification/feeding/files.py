@@ -39,13 +39,13 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
 
     place = Path(tensor_data.reachable(os.fspath(path)))
     if place.is_dir():
-        return _folder(place, inputs)
+        return _read_folder(place, inputs)
     try:
         with open(place, "rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
-                return [_alone(place, loaded, inputs)]
-            return _sets({name: loaded[name] for name in loaded.files}, inputs)
+                return [_read_single(place, loaded, inputs)]
+            return _split_sets({name: loaded[name] for name in loaded.files}, inputs)
     except (ValueError, EOFError, BadZipFile) as error:
         if isinstance(error, _Unfit):
             raise
@@ -56,14 +56,14 @@ class _Unfit(ValueError):
     """Raised for inputs that the model does not have."""
 
 
-def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
+def _read_single(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
     """Take the array of a .npy file as the model's only input. Part of `read`."""
     if len(inputs) != 1:
         raise _Unfit(f"{place} holds one array, the model has {len(inputs)} inputs; give a .npz of arrays by name")
     return dict.fromkeys(inputs, array)
 
 
-def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
+def _split_sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
     """Split the arrays of a .npz into sets. Part of `read`."""
     sets: dict[int, dict[str, Any]] = {}
     for key, array in arrays.items():
@@ -72,14 +72,14 @@ def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Fe
     return [sets[number] for number in sorted(sets)]
 
 
-def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
+def _read_folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
     """Read a folder of ONNX test data: one set, or `test_data_set_0` and so on. Part of `read`."""
     parts = sorted((int(match[1]), entry) for entry in place.iterdir() if (match := _SET.fullmatch(entry.name)))
     sets = [part for _, part in parts] or [place]
-    return [_messages(part, inputs) for part in sets]
+    return [_read_set(part, inputs) for part in sets]
 
 
-def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
+def _read_set(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     """Read one set of ONNX test data: `input_0.pb` and so on. Part of `read`."""
     files = sorted((int(match[1]), entry) for entry in place.iterdir() if (match := _NUMBERED.fullmatch(entry.name)))
     if not files:
@@ -87,10 +87,10 @@ def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     if files[-1][0] >= len(inputs):
         raise _Unfit(f"too many files ({files[-1][1]}); the model has {len(inputs)} inputs")
     names = list(inputs)
-    return {names[number]: _message(file, inputs[names[number]]) for number, file in files}
+    return {names[number]: _read_message(file, inputs[names[number]]) for number, file in files}
 
 
-def _message(file: Path, value_type: TypeProto) -> Any:
+def _read_message(file: Path, value_type: TypeProto) -> Any:
     """Read one file of ONNX test data by the type of its input. Part of `read`."""
     import onnx
     import onnx.numpy_helper as helper

@@ -48,11 +48,11 @@ class Choice:
 
 def undrawable(taken: Mapping[str, TypeProto]) -> str:
     """Say why no values of these types can be drawn; empty where some can. Asked before inputs are drawn."""
-    axes = max((_axes(value_type) for value_type in taken.values()), default=0)
+    axes = max((_count_axes(value_type) for value_type in taken.values()), default=0)
     return f"an input has {axes} dimensions" if axes > AXES else ""
 
 
-def _axes(value_type: TypeProto) -> int:
+def _count_axes(value_type: TypeProto) -> int:
     """Count the axes of a tensor, or of the tensors in a sequence. Very deep types are not drawn."""
     while value_type.WhichOneof("value") == "sequence_type":
         value_type = value_type.sequence_type.elem_type
@@ -122,9 +122,9 @@ class _Drawn:
         shape = shape_of(self.name, value_type, self.wanted, self.choice)
         if len(shape) > AXES or math.prod(shape) > self.most:
             raise EngineError(f"an input has {len(shape)} dimensions, or more than {self.most} elements")
-        return self._array(value_type.tensor_type.elem_type, shape)
+        return self._draw_array(value_type.tensor_type.elem_type, shape)
 
-    def _array(self, elem_type: int, shape: list[int]) -> Any:
+    def _draw_array(self, elem_type: int, shape: list[int]) -> Any:
         """Draw an array by what is known of the input: the user's range, a fixed number, its meaning, else normal
         numbers. Runs for each tensor.
         """
@@ -143,19 +143,19 @@ class _Drawn:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
         bounds = self.wanted.range_of(self.name)
         if bounds is not None:
-            return self._between(*bounds, shape, dtype)
+            return self._draw_between(*bounds, shape, dtype)
         if self.name in self.choice.fills:
             return np.full(shape, self.choice.fills[self.name]).astype(dtype)
         meaning = self.meanings.of.get(self.name, "")
         if dtype.kind in "iu" or elem_type == TensorProto.BOOL or meaning == "mask":
-            return self._whole(shape, dtype, meaning).reshape(shape).astype(dtype)
+            return self._draw_whole_numbers(shape, dtype, meaning).reshape(shape).astype(dtype)
         values = np.asarray(self.random.standard_normal(shape))
         if dtype.kind == "c":
             values = values + 1j * self.random.standard_normal(shape)
-        values = self._of_both_signs(values)
+        values = self._mix_signs(values)
         return (np.abs(values) if self.choice.fallback == "positive" else values).astype(dtype)
 
-    def _of_both_signs(self, values: Any) -> Any:
+    def _mix_signs(self, values: Any) -> Any:
         """Change signs if all numbers have the same one, as a Relu may do nothing then; a single number changes from
         run to run.
         """
@@ -167,7 +167,7 @@ class _Drawn:
             values.reshape(-1)[::2] *= -1
         return values
 
-    def _between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
+    def _draw_between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
         """Draw numbers of the user's range. Used for `--val-range`."""
         import numpy as np
 
@@ -176,7 +176,7 @@ class _Drawn:
             return np.asarray(whole).astype(dtype)
         return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
 
-    def _whole(self, shape: list[int], dtype: Any, meaning: str) -> Any:
+    def _draw_whole_numbers(self, shape: list[int], dtype: Any, meaning: str) -> Any:
         """Draw whole numbers by their meaning, or by the fallback of the choice. Used for integers, booleans and
         masks.
         """
@@ -197,17 +197,17 @@ class _Drawn:
         if meaning == "turns":
             return np.full(count, 1 + self.choice.seed % 3)
         if meaning == "divisor":
-            return self._divisors(count, dtype)
+            return self._draw_divisors(count, dtype)
         if meaning == "shape":
             return np.array([-1, *[1] * (count - 1)][:count])
         if meaning == "length":
-            return self._lengths(count)
+            return self._draw_lengths(count)
         if meaning == "index":
-            return self._indices(count, self.meanings.below.get(self.name, 2))
+            return self._draw_indices(count, self.meanings.below.get(self.name, 2))
         if dtype.kind == "b":
-            return self._truths(shape)
+            return self._draw_truths(shape)
         if meaning == "mask":
-            return self._mask(shape)
+            return self._draw_mask(shape)
         low, high = self._bounds(dtype, meaning)
         return self.random.integers(low, high, count)
 
@@ -222,7 +222,7 @@ class _Drawn:
             return (0, 256) if dtype.kind == "u" else (-128, 128)
         return (0, _UNKNOWN) if self.name in self.meanings.used or dtype.kind == "u" else (-_UNKNOWN, _UNKNOWN)
 
-    def _mask(self, shape: list[int]) -> Any:
+    def _draw_mask(self, shape: list[int]) -> Any:
         """Fill each row with ones: all of it, or its first half, in turn."""
         import numpy as np
 
@@ -230,7 +230,7 @@ class _Drawn:
         rows = np.arange(math.prod(shape[:-1])) + self.choice.seed
         return np.arange(length) < np.where(rows % 2, (length + 1) // 2, length)[:, None]
 
-    def _truths(self, shape: list[int]) -> Any:
+    def _draw_truths(self, shape: list[int]) -> Any:
         """Draw truths; rows begin with true, as a mask that is false everywhere makes NaN, and end with false.
 
         Used for boolean inputs.
@@ -240,7 +240,7 @@ class _Drawn:
             values[..., -1], values[..., 0] = 0, 1
         return values
 
-    def _indices(self, count: int, below: int) -> Any:
+    def _draw_indices(self, count: int, below: int) -> Any:
         """Spread indices over a table, in a random order, with the first and the last among them."""
         import numpy as np
 
@@ -249,7 +249,7 @@ class _Drawn:
             places[[0, -1]] = 0, max(below - 1, 0)
         return self.random.permutation(places.astype(np.int64))
 
-    def _lengths(self, count: int) -> Any:
+    def _draw_lengths(self, count: int) -> Any:
         """Draw lengths up to the size of their axis; one of them is the whole axis. Used for inputs that hold
         lengths.
         """
@@ -276,7 +276,7 @@ class _Drawn:
     def _shape(self, name: str) -> list[int]:
         return shape_of(name, self.taken[name], self.wanted, self.choice)
 
-    def _divisors(self, count: int, dtype: Any) -> Any:
+    def _draw_divisors(self, count: int, dtype: Any) -> Any:
         """Draw integers other than 0, of both signs unless they may be sizes.
 
         Used for integers that something is divided by.

@@ -82,7 +82,7 @@ def running(
         EngineError: the model takes no inputs that could be found, or the second model takes others.
     """
     yielded = []
-    run = _survive(run) if sought else run
+    run = _run_in_copy(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
     for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem):
@@ -146,7 +146,7 @@ def _plan(side: Side, problem: Problem) -> Plan:
     return Plan(side, problem.taken, problem.free_dims(), problem.shape_of)
 
 
-def _survive(run: Run) -> Run:
+def _run_in_copy(run: Run) -> Run:
     """Make a function that runs the model in a copy of this process, so that a crash is an `EngineError`."""
 
     def survived(given: Feeds) -> list[Any]:
@@ -179,13 +179,13 @@ def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         starts = [replace(start, sizes=sizes) for sizes in plan.sizes(number)]
         if turn not in bases:
             others = (replace(starts[0], fallback=fallback) for fallback in FALLBACKS[1:])
-            fed, failure = _try(problem, run, _distinct([*starts, *others]))
+            fed, failure = _try_choices(problem, run, _distinct([*starts, *others]))
             why = why or failure
         if fed is None and number < turns:
             base = _search_apart(side, problem, starts[0])
             if base is not None:
                 bases[turn] = base
-                fed, _ = _try(problem, run, [base])
+                fed, _ = _try_choices(problem, run, [base])
         for base in [bases[turn]] if turn in bases else fits[:1]:
             fed = fed or _vary(problem, run, plan, replace(base, turn=turn, seed=start.seed), number)
         if fed is not None:
@@ -194,10 +194,10 @@ def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
     if not fits:
         raise EngineError(f"{nothing_fits}: {why}")
     if not wanted.runs and leaves.is_classical(side.model):
-        yield from _many_rows(problem, run, plan, fits[0])
+        yield from _feed_many_rows(problem, run, plan, fits[0])
 
 
-def _many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
+def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
     """Yield one set of many rows, if a classical model takes them. Runs after the other sets."""
     batch = [dim for dim, role in plan.roles.items() if role == BATCH]
     rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
@@ -218,7 +218,7 @@ def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> 
     usual = list(plan.sizes(number))[1 if number else 0]
     compared = problem.meanings.compared
     turned = replace(base, fills={name: fill for name, fill in base.fills.items() if not compared.get(name)})
-    best, _ = _try(problem, run, [turned, base, replace(base, turn=0)])
+    best, _ = _try_choices(problem, run, [turned, base, replace(base, turn=0)])
     if best is None:
         return None
     groups: dict[Any, list[str]] = {}
@@ -231,7 +231,7 @@ def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> 
                 if best.choice.sizes[dims[0]] != size or other == size:
                     continue
                 choice = replace(best.choice, sizes={**best.choice.sizes, **dict.fromkeys(dims, other)})
-                best = _try(problem, run, [choice])[0] or best
+                best = _try_choices(problem, run, [choice])[0] or best
     return best
 
 
@@ -239,7 +239,7 @@ def _distinct(choices: Sequence[Choice]) -> Iterator[Choice]:
     return (choice for number, choice in enumerate(choices) if choice not in choices[:number])
 
 
-def _try(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | None, str]:
+def _try_choices(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | None, str]:
     """Run choices until outputs hold numbers; return the first that ran if none does, and the first error."""
     without, why = list[Fed](), ""
     for choice in islice(choices, _ATTEMPTS):

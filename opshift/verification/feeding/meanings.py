@@ -111,9 +111,9 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """
     integers = {name for name, value_type in taken.items() if tensor(value_type).elem_type in INTEGERS}
     reads_words = any(tensor(value_type).elem_type == TensorProto.STRING for value_type in taken.values())
-    meanings_found = Meanings(words=_words(model) if reads_words else ())
+    meanings_found = Meanings(words=_collect_strings(model) if reads_words else ())
     if reads_words:
-        meanings_found.categories.update(_categories(model, taken))
+        meanings_found.categories.update(_collect_categories(model, taken))
     reader = _Reader(meanings_found, integers, set(taken), constants(model))
     for graph in with_nested([model.graph]):
         reader.read(graph)
@@ -127,7 +127,7 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     return meanings_found
 
 
-def _words(model: ModelProto) -> tuple[str, ...]:
+def _collect_strings(model: ModelProto) -> tuple[str, ...]:
     """Collect the categories, keys and constants of a model that are strings; string inputs are drawn from them.
 
     Runs once, before inputs are drawn.
@@ -142,7 +142,7 @@ def _words(model: ModelProto) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.decode(errors="replace") for word in words[:_MOST_WORDS]))
 
 
-def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int | None, tuple[str, ...]]]:
+def _collect_categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int | None, tuple[str, ...]]]:
     """Collect the categories of encoders that fail at others, by the input and column that they read.
 
     Runs once, before inputs are drawn.
@@ -191,13 +191,13 @@ class _Reader:
         """
         for node in graph.node:
             if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
-                self._node(node)
-                self._masking(node)
-                self._first_axis(node)
+                self._read_node(node)
+                self._find_masks(node)
+                self._note_first_axis(node)
             for index, name in enumerate(node.input if node.domain == "com.microsoft" else ()):
                 if name in self._origins and (node.op_type, index) in _TABLES:
                     self._found.of.setdefault(self._origins[name], "index")
-                    self._bound(node, self._origins[name], node.input[_TABLES[node.op_type, index]])
+                    self._note_table_size(node, self._origins[name], node.input[_TABLES[node.op_type, index]])
             if self._reached:
                 self._follow(node)
 
@@ -214,7 +214,7 @@ class _Reader:
             for output in node.output:
                 self._reached[output] = self._reached.get(output, set()) | reached
 
-    def _node(self, node: NodeProto) -> None:
+    def _read_node(self, node: NodeProto) -> None:
         """Note what one node tells about inputs: an index of Gather, an axis, a length, a number compared with a
         constant. Runs for each node that reads an input.
         """
@@ -228,28 +228,28 @@ class _Reader:
             if meaning:
                 self._found.of.setdefault(origin, meaning)
             if meaning == "index":
-                self._bound(node, origin, node.input[0])
+                self._note_table_size(node, origin, node.input[0])
             elif meaning == "length" and node.input[0] in self._axes:
                 of, first = self._axes[node.input[0]]
                 self._found.axes.setdefault(origin, (of, first + integer(node, "time_axis", 0)))
             elif node.op_type in _COMPARING:
                 self._remember_compared(node.input, origin)
 
-    def _masking(self, node: NodeProto) -> None:
+    def _find_masks(self, node: NodeProto) -> None:
         """Find masks: inputs cast to truths, or multiplied by a very low number. Runs for nodes that read an input."""
         name = next((name for name in node.input if name in self._chosen), None)
         if name is None:
             return
         origin = self._chosen[name]
         if (node.op_type in _SELECTING and name == node.input[0]) or (
-            node.op_type == "Sub" and self._number(node.input[0]) == 1
+            node.op_type == "Sub" and self._read_number(node.input[0]) == 1
         ):
             self._chosen.setdefault(node.output[0], origin)
         is_truth = node.op_type == "Cast" and integer(node, "to", 0) == TensorProto.BOOL
-        if is_truth or (node.op_type == "Mul" and min(map(self._number, node.input)) <= _LOW):
+        if is_truth or (node.op_type == "Mul" and min(map(self._read_number, node.input)) <= _LOW):
             self.masks.add(origin)
 
-    def _first_axis(self, node: NodeProto) -> None:
+    def _note_first_axis(self, node: NodeProto) -> None:
         """Remember which axis of an input is the first one of what a node makes of it."""
         axis = self._axes.get(node.input[0]) if node.input else None
         if axis is None or node.op_type not in ("Cast", "Identity", "Transpose") or (axis[1] and node.attribute):
@@ -257,17 +257,17 @@ class _Reader:
         perm = next((attribute_value(a) for a in node.attribute if a.name == "perm"), [0])
         self._axes[node.output[0]] = axis[0], axis[1] + perm[0]
 
-    def _number(self, name: str) -> float:
+    def _read_number(self, name: str) -> float:
         """Read a constant of one element; 0 for anything else. Runs for nodes that read an input."""
         tensor = self._held.get(name)
         array = tensors.array(tensor) if tensor is not None and max(tensor.dims, default=1) == 1 else None
         return float(array.item()) if array is not None and array.size == 1 and array.dtype.kind in "iuf" else 0.0
 
-    def _bound(self, node: NodeProto, origin: str, name: str) -> None:
+    def _note_table_size(self, node: NodeProto, origin: str, name: str) -> None:
         """Note the size of the table that an input is an index of. Runs for nodes that read an input."""
         table, size = self._held.get(name), 0
         if node.op_type == "OneHot":
-            size = int(self._number(node.input[1]))
+            size = int(self._read_number(node.input[1]))
         elif table is not None and not node.op_type.startswith("Scatter") and node.op_type != "GatherND":
             axis = integer(node, "axis", 0)
             size = table.dims[axis] if -len(table.dims) <= axis < len(table.dims) else 0

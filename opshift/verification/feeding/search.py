@@ -103,17 +103,17 @@ class Search:
     def find(self, first: Choice) -> Choice | None:
         """Find a choice that the model runs on; None where time or tries are over."""
         order = count()
-        begun = self._tell(first)
+        begun = self._find_stop(first)
         if begun is None:
             return first
         states = [(-begun.reached, next(order), first, begun)]
         while states and not self._over():
             state = heapq.heappop(states)
-            for choice in self._next(state[2], state[3]):
+            for choice in self._list_next_choices(state[2], state[3]):
                 if self._over():
                     break
                 tried = len(self._told)
-                stopped = self._tell(choice)
+                stopped = self._find_stop(choice)
                 if stopped is None:
                     return choice
                 if len(self._told) == tried:
@@ -127,17 +127,17 @@ class Search:
     def _over(self) -> bool:
         return len(self._told) >= self._left or perf_counter() > self._until
 
-    def _tell(self, choice: Choice) -> Stop | None:
+    def _find_stop(self, choice: Choice) -> Stop | None:
         """Find where a run with this choice stops; None if it runs to the end. Each choice is run once."""
         key = (*sorted(choice.sizes.items()), "", *sorted(choice.fills.items()))
         if key not in self._told:
             number = len(self._told)
             if self._log:
                 Path(self._log).write_text(str(number), encoding="ascii")
-            self._told[key] = Stop(-1, (), "the end") if number in self._deadly else self._stop(choice)
+            self._told[key] = Stop(-1, (), "the end") if number in self._deadly else self._run_choice(choice)
         return self._told[key]
 
-    def _stop(self, choice: Choice) -> Stop | None:
+    def _run_choice(self, choice: Choice) -> Stop | None:
         """Run the model with a choice; returns where it failed, or that an output is empty; None if it runs well."""
         try:
             outputs = self._run(self._problem.draw(choice, _MOST))
@@ -162,7 +162,7 @@ class Search:
         known_dims = [list(self._held[name].dims) for name in names if name in self._held]
         return tuple(size for shape in (*known.values(), *known_dims) for size in shape if isinstance(size, int))
 
-    def _next(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
+    def _list_next_choices(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
         """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
         number, taken = stopped.reached, self._problem.taken
         behind = (self._causes[number] if 0 <= number < len(self._causes) else ()) or taken
@@ -175,7 +175,7 @@ class Search:
         near = [n for n in dict.fromkeys([*said, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
-            yield from self._meeting(choice, stopped, together)
+            yield from self._extrapolate_sizes(choice, stopped, together)
         for name in fills:
             for number in self._problem.meanings.compared.get(name, ()):
                 yield _with_fill(choice, name, number)
@@ -196,7 +196,7 @@ class Search:
         """Tell whether an axis is one of an image's, which are changed together."""
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
-    def _meeting(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
+    def _extrapolate_sizes(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
         """Try two sizes, and extrapolate to sizes at which the numbers of the errors would meet.
 
         One of the ways to the next choice.
@@ -206,7 +206,7 @@ class Search:
         now = choice.sizes.get(dims[0], choice.size)
         for other in (2 * now, 64, 512):
             step = _with_sizes(choice, dims, other)
-            stopped_there = self._tell(step)
+            stopped_there = self._find_stop(step)
             if stopped_there is None:
                 yield step
                 return

@@ -54,7 +54,7 @@ def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
     role_of = {}
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
-        role_of[dim] = next(named, None) or _by_place(taken, *places[0])
+        role_of[dim] = next(named, None) or _guess_role(taken, *places[0])
     return (
         role_of
         if PAST in role_of.values()
@@ -62,7 +62,7 @@ def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
     )
 
 
-def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
+def _guess_role(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
     """Guess the role of a dimension from its place: the last two of an image, the batch first, else a sequence."""
     sizes = _sizes(taken[name])
     spatial = _spatial(sizes, tensor(taken[name]).elem_type)
@@ -109,13 +109,13 @@ class Plan:
 
     def sizes(self, number: int) -> Iterator[dict[str, int]]:
         """Yield sizes for a run, the best ones first."""
-        first, usual = self._usual(0), self._usual(number)
+        first, usual = self._choose_usual(0), self._choose_usual(number)
         filled = self._fill_windows
         if number == 0:
             yield filled
         elif number == 1:
             usual = {dim: first[dim] if size == filled[dim] else size for dim, size in usual.items()}
-            yield {**usual, **self._apart(usual)}
+            yield {**usual, **self._separate_sequences(usual)}
         else:
             yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
         yield usual
@@ -125,11 +125,13 @@ class Plan:
         elif HEIGHT in self.roles.values():
             yield {dim: _LINE.get(role, usual[dim]) for dim, role in self.roles.items()}
 
-    def _usual(self, number: int) -> dict[str, int]:
+    def _choose_usual(self, number: int) -> dict[str, int]:
         """Take two sizes in turn, and more samples in each run."""
-        return {dim: self._size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()}
+        return {
+            dim: self._choose_size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()
+        }
 
-    def _size(self, dim: str, number: int) -> int:
+    def _choose_size(self, dim: str, number: int) -> int:
         """Choose the size of a dimension for a run by its role; images of large models are halved, as a run may take
         minutes.
         """
@@ -141,7 +143,7 @@ class Plan:
             return step * (1 + (sizes[number] > sizes[1 - number]))
         return -(-sizes[number % 4] // step) * step
 
-    def _apart(self, sizes: Mapping[str, int]) -> dict[str, int]:
+    def _separate_sequences(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Give sequences of another name another size, as a model may mix up two of them. One of the choices for a
         run.
         """
@@ -151,18 +153,18 @@ class Plan:
     @cached_property
     def _fill_windows(self) -> dict[str, int]:
         """Enlarge the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
-        sizes = self._usual(0)
+        sizes = self._choose_usual(0)
         seen = windows(self._side.model) if sizes and not self._side.is_large else []
-        lacking = self._lacking(sizes, seen)
+        lacking = self._find_unfilled(sizes, seen)
         for _ in range(_GROWTHS):
-            larger = self._larger(sizes, lacking)
-            left = self._lacking(larger, seen) if larger != sizes else lacking
+            larger = self._enlarge(sizes, lacking)
+            left = self._find_unfilled(larger, seen) if larger != sizes else lacking
             if sum(map(max, left)) >= sum(map(max, lacking)):
                 break
             sizes, lacking = larger, left
         return sizes
 
-    def _lacking(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
+    def _find_unfilled(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
         """Find how many times as large the map of each unfilled window would have to be. Used while windows are
         filled.
         """
@@ -172,7 +174,7 @@ class Plan:
         )
         return [lack for window in seen if (lack := window.lacking(known.get(window.value, ())))]
 
-    def _larger(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:
+    def _enlarge(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:
         """Multiply the sizes by what the windows lack, without the windows that lack too much.
 
         Used while windows are filled.

@@ -39,12 +39,12 @@ def stop(error: EngineError) -> Stop:
     """
     cause = error.__context__ or error
     words = " ".join(str(cause).split())
-    marks, rest = _MARK.findall(words) or _MARK.findall(_at(cause)), _NOISE.sub("", words)
+    marks, rest = _MARK.findall(words) or _MARK.findall(_find_failed_node(cause)), _NOISE.sub("", words)
     numbers = tuple(int(number) for number in _NUMBER.findall(rest) if len(number) < 8)
     return Stop(int(marks[-1]) if marks else -1, numbers, _NUMBER.sub("#", rest))
 
 
-def _at(cause: BaseException) -> str:
+def _find_failed_node(cause: BaseException) -> str:
     """Find the name of the node at which onnx.reference failed in the traceback, as its text has none.
 
     Used for errors of onnx.reference.
@@ -66,12 +66,12 @@ def name_nodes_by_number(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _needs(node: NodeProto) -> Iterator[str]:
+def _list_reads(node: NodeProto) -> Iterator[str]:
     """List the values that a node and its subgraphs read. Used before a search."""
     yield from node.input
     for _, _, graph in subgraphs(node):
         for inner in graph.node:
-            yield from _needs(inner)
+            yield from _list_reads(inner)
 
 
 def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
@@ -82,7 +82,7 @@ def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
     known = {name: {name} for name in inputs}
     by_node = []
     for node in model.graph.node:
-        reached = set[str]().union(*(known.get(name, ()) for name in _needs(node)))
+        reached = set[str]().union(*(known.get(name, ()) for name in _list_reads(node)))
         known.update(dict.fromkeys(node.output, reached))
         by_node.append(reached)
     return by_node

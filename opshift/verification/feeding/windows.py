@@ -53,7 +53,7 @@ class Window:
 def windows(model: ModelProto) -> list[Window]:
     """Find the windows of a model that are larger than one element. Runs before sizes are chosen."""
     tensors_by_name = constants(model)
-    candidates = (_window(node, tensors_by_name) for graph in with_nested([model.graph]) for node in graph.node)
+    candidates = (_find_window(node, tensors_by_name) for graph in with_nested([model.graph]) for node in graph.node)
     return [window for window in candidates if window is not None and max(window.sizes, default=0) > 1]
 
 
@@ -91,7 +91,7 @@ def _attributes(node: NodeProto) -> dict[str, Any]:
     return {attribute.name: attribute_value(attribute) for attribute in node.attribute}
 
 
-def _window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
+def _find_window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
     """Find the window of a node: the kernel of a convolution or pool, the taps of a Resize, the frame of an STFT;
     None for others. Runs for each node.
     """
@@ -137,7 +137,7 @@ def steps(model: ModelProto) -> tuple[int, int, int]:
         if not given and node.op_type not in _MOVING:
             continue
         before = [max(ratios) for ratios in zip(*given, strict=True)] if given else _EVEN
-        step = _step(node, tensors_by_name)
+        step = _find_stride(node, tensors_by_name)
         after = [a * b for a, b in zip(before, step, strict=True)]
         for axis, scale in enumerate(after):
             common = math.lcm(products[axis], scale.numerator)
@@ -147,7 +147,7 @@ def steps(model: ModelProto) -> tuple[int, int, int]:
     return products[0], products[1], products[2]
 
 
-def _step(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
+def _find_stride(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
     """Find the stride of a node along a sequence, a height and a width; below 1 where it enlarges its input.
 
     Runs for each node.

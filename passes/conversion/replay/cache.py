@@ -75,7 +75,7 @@ class Replays:
             self._seen[signature] += 1
             if not self._may_learn(proto, signature):
                 return None
-            key = key if usual else _key(proto, signature, names, scope)
+            key = key if usual else _make_key(proto, signature, names, scope)
             if key in self._heads:
                 at = self._heads[key]
             elif key in self._once:
@@ -93,7 +93,7 @@ class Replays:
                 return None
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
-        return None if at is None else _play(at, proto, read, names, scope, changes)
+        return None if at is None else _replay_call(at, proto, read, names, scope, changes)
 
     def _may_learn(self, proto: NodeProto, signature: CallSignature) -> bool:
         """Whether a script can be learned from this call: enough calls of its kind came before."""
@@ -168,7 +168,7 @@ class Replays:
         return end
 
 
-def _play(
+def _replay_call(
     learned: _Learned, call: NodeProto, read: Any, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
     """Do to a call what was learned: by the patch if there is one and its constants exist, else by the script.
@@ -202,7 +202,7 @@ def _is_usual(values: list[str], inputs: int) -> bool:
     return all(values) and (inputs < 2 or len(set(values[:inputs])) == inputs)
 
 
-def _key(proto: NodeProto, signature: CallSignature, names: list[str], scope: Scope) -> tuple[Any, ...]:
+def _make_key(proto: NodeProto, signature: CallSignature, names: list[str], scope: Scope) -> tuple[Any, ...]:
     """Make a key of all that steps see of a call except its names: calls with one key may share a script."""
     return (
         signature if signature.same else _without_names(proto),
@@ -213,7 +213,7 @@ def _key(proto: NodeProto, signature: CallSignature, names: list[str], scope: Sc
 
 
 def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
-    """Encode a call without its names, and whether it has doc strings or metadata. Part of `_key`."""
+    """Encode a call without its names, and whether it has doc strings or metadata. Part of `_make_key`."""
     rest = NodeProto()
     rest.CopyFrom(proto)
     for own in ("input", "output", "name", "doc_string", "metadata_props"):

@@ -114,8 +114,8 @@ def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: 
 
     return Script(
         places,
-        tuple(_asks(stage.events, number)),
-        tuple(_line(proto, stage, number) for proto in done),
+        tuple(_list_asks(stage.events, number)),
+        tuple(_write_line(proto, stage, number) for proto in done),
         tuple((number[change.node], tuple(change[1:])) for change in changes),
         {name: value_type for name, value_type in stage.typed.items() if name in new_names},
         numbers(stage.context.released),
@@ -132,7 +132,7 @@ def _output(name: str, stage: StandInScope, number: Mapping[str, int]) -> Output
     return Output(number[name], stage.typed.get(name), elem_type, number[like] if like in INPUTS else None)
 
 
-def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
+def _list_asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
     """List the names and constants that a recording asked for. Part of `write`."""
     for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
         if stem is not None:
@@ -155,7 +155,7 @@ def _opset(proto: NodeProto, stage: StandInScope) -> int:
     return stage.made[next(filter(None, proto.output))][1]
 
 
-def _line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]) -> _Line:
+def _write_line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]) -> _Line:
     """Write a new node as bytes with gaps for names, so that a replay only fills these in. Part of `write`."""
     doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
     notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
@@ -204,7 +204,7 @@ def play(
             names += fresh_names
             spelled += [sized(name.encode()) for name in fresh_names]
         else:
-            name, as_bytes = scope.spelled.get(ask.key) or _ask(ask, names, scope)
+            name, as_bytes = scope.spelled.get(ask.key) or _get_asked(ask, names, scope)
             names.append(name)
             spelled.append(as_bytes)
     if script.released:
@@ -217,7 +217,7 @@ def play(
     for line in script.lines:
         encoded = line.form % line.pick(spelled)
         if line.graphs or line.doc or line.metadata:
-            encoded += _particulars(line, proto, dict(zip(script.places, names, strict=True)))
+            encoded += _encode_particulars(line, proto, dict(zip(script.places, names, strict=True)))
         if script.edits:
             proto.ParseFromString(encoded)
             result.append(proto)
@@ -243,7 +243,7 @@ def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Seque
             known[name] = elem_type
 
 
-def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+def _get_asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
     """Get a fresh name or a shared constant for a call that is replayed; returns it, also as bytes. Part of `play`."""
     hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
     if ask.tensor is None:
@@ -255,7 +255,7 @@ def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
     return scope.spelled[ask.key]
 
 
-def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
+def _encode_particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
     """Encode what differs in a new node from call to call, besides names. Part of `play`."""
     rest = NodeProto.FromString(line.graphs)
     _fill(rest, names)

@@ -246,7 +246,7 @@ def test_a_call_that_no_vendor_takes_is_refused():
 def test_in_whose_table_an_operator_stands(body, opset, local, vendor):
     work, _ = work_of(body, opset, domain=MICROSOFT if "Fast" in body else "")
     function = onnx.helper.make_function(MICROSOFT, "FastGelu", [], [], [], [])
-    assert moves._vendor(work, Expander(local={(MICROSOFT, "FastGelu"): [function]} if local else {})) == vendor
+    assert moves._find_vendor(work, Expander(local={(MICROSOFT, "FastGelu"): [function]} if local else {})) == vendor
 
 
 def test_nodes_of_a_domain_without_an_import_are_refused():

@@ -57,9 +57,9 @@ def check_replayed(
     source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
 ) -> ModelProto:
     """The same bytes, changes and refusals with scripts and without."""
-    played, play = [], cache._play
+    played, play = [], cache._replay_call
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "_play", lambda *given: played.append(1) or play(*given))
+        patch.setattr(cache, "_replay_call", lambda *given: played.append(1) or play(*given))
         with replay_from(EARLIEST):
             found = convert.attempt(source, {"": target}, **asked)
     assert len(played) >= least
@@ -224,8 +224,8 @@ def test_a_few_calls_of_a_kind_are_done_by_the_steps(
     """Learning does not pay for them."""
     body = " ".join(f"v{i + 1} = LayerNormalization(v{i}, s)" for i in range(calls))
     source = model(body, 17, inputs="float[2,3] v0, float[3] s", outputs=f"float[2,3] v{calls}")
-    played, play = [], cache._play
-    monkeypatch.setattr(cache, "_play", lambda *given: played.append(1) or play(*given))
+    played, play = [], cache._replay_call
+    monkeypatch.setattr(cache, "_replay_call", lambda *given: played.append(1) or play(*given))
     assert convert.attempt(source, {"": 16}).model is not None
     assert len(played) == replayed
 
