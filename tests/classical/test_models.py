@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto
 from opshift.passes.errors import InvalidModel
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, inlining
 from opshift.passes.stages.reach import own_opset
 
 from opshift.verification.engines import OnnxRuntime
@@ -116,6 +116,16 @@ def test_outputs_need_no_declared_type(name):
     _, result = lowered(model)
     assert {value.name: value.type.tensor_type.elem_type for value in result.graph.output} == types
     assert_near(OnnxRuntime(lowered(store.read(name)[0])[0]).run(feeds), OnnxRuntime(result).run(feeds))
+
+
+@pytest.mark.parametrize("name", ["tree_two_targets", "lightgbm_missing", "xgboost_missing"])
+def test_mnn_gets_no_comparison_that_it_computes_wrongly(name):
+    model, feeds = store.read(name)
+    result = inlining((), target="mnn-3.6").run(model).model
+    assert not {"Less", "IsNaN"} & {node.op_type for node in result.graph.node}
+    assert not [node for node in result.graph.node if node.op_type == "Equal" and node.input[0] == node.input[1]]
+    fed = feeds | {next(iter(feeds)): rows_of_thresholds(model, feeds)}
+    assert_near(OnnxRuntime(model).run(fed), OnnxRuntime(result).run(fed))
 
 
 def test_an_output_whose_type_nothing_tells_is_invalid():

@@ -107,7 +107,7 @@ def ordered_or_equal(node: Node) -> str:
 
 @says("Replaced Less by Greater with its inputs exchanged")
 def greater_of_exchanged(node: Node) -> str:
-    """MNN 3.6 computes Less of eight floats or more wrongly, and Greater rightly."""
+    """MNN 3.6 computes Less of floats wrongly, and Greater rightly."""
     a, b = node.inputs
     return str(node.build.Greater(b, a))
 

@@ -300,6 +300,16 @@ def test_is_nan(kind):
     check("y = IsNaN(x)", np.isnan(x), {"x": x}, outputs="bool[2,6] y", rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("kind", ["float", "double", "float16", "int32"])
+def test_less(kind):
+    x = EDGES.astype(TYPES[kind][0]) if kind != "int32" else np.arange(12, dtype=np.int32).reshape(2, 6)
+    other = x[:1, ::-1].copy()
+    source = model("y = Less(x, b)", OPSET, inputs=f"{kind}[2,6] x, {kind}[1,6] b", outputs="bool[2,6] y")
+    after = inlined(source, "Less")
+    assert [node.op_type for node in after.graph.node] == ["Greater"]
+    np.testing.assert_array_equal(evaluate(after, {"x": x, "b": other})[0], x < other)
+
+
 @pytest.mark.parametrize(("lambd", "bias", "count"), [(0.5, 0.0, 4), (1.5, 0.25, 6), (-1.0, 0.5, 6)])
 @pytest.mark.parametrize("kind", ["float", "double", "int32", "uint8"])
 def test_shrink(lambd, bias, count, kind):
