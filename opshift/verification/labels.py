@@ -1,22 +1,39 @@
-"""Allow labels of classifiers to differ where two scores tie within rounding."""
+"""Allow labels of classifiers to differ where two scores tie within rounding, or onnxruntime's is not the best."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.verification.bounds import UNITS
 
 CLASSIFIERS = ("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier")
+LABELS = ("classlabels_int64s", "classlabels_ints", "classlabels_strings")
 PASSED_ON = ("Cast", "Identity", "Reshape")
 
 
-def find_scores(source: ModelProto) -> dict[str, str]:
+class Scored(NamedTuple):
+    """The name of the output with the scores of a classifier, and the labels of its columns."""
+
+    scores: str
+    labels: tuple[Any, ...]
+
+
+class Explained(NamedTuple):
+    """How many labels differ since two scores tie, and since the first model's is not that of the largest score."""
+
+    ties: int = 0
+    corrected: int = 0
+
+
+def find_scores(source: ModelProto) -> dict[str, Scored]:
     """Find the scores output of each classifier, by the name of its labels output. Runs before outputs are compared."""
     makers = {name: node for node in source.graph.node for name in node.output if name}
     ends: dict[tuple[int, int], str] = {}
+    classifiers: dict[int, NodeProto] = {}
     for value in source.graph.output:
         name = value.name
         while name in makers and makers[name].op_type in PASSED_ON and not makers[name].domain:
@@ -24,18 +41,49 @@ def find_scores(source: ModelProto) -> dict[str, str]:
         maker = makers.get(name)
         if maker is not None and maker.op_type in CLASSIFIERS and default_domain(maker.domain) == "ai.onnx.ml":
             ends[id(maker), list(maker.output).index(name)] = value.name
-    return {label: ends[maker, 1] for (maker, place), label in ends.items() if not place and (maker, 1) in ends}
+            classifiers[id(maker)] = maker
+    return {
+        label: Scored(ends[maker, 1], _labels(classifiers[maker]))
+        for (maker, place), label in ends.items()
+        if not place and (maker, 1) in ends
+    }
 
 
-def count_ties(before: Any, after: Any, scores: Any) -> int:
-    """Count labels that differ, if the two largest scores tie in each such row; else 0. Asked if labels differ."""
+def _labels(classifier: NodeProto) -> tuple[Any, ...]:
+    held = [attribute_value(attribute) for attribute in classifier.attribute if attribute.name in LABELS]
+    return tuple(label for labels in held for label in labels)
+
+
+def explain_labels(before: Any, after: Any, scores: Any, labels: tuple[Any, ...]) -> Explained | None:
+    """Count labels that may differ; None if one is neither tied nor corrected. Asked if labels differ.
+
+    A label is corrected if the first model's is none of its labels, or not that of the largest of its own scores, and
+    the second model's is.
+    """
     shape = getattr(before, "shape", None)
     if shape is None or shape != getattr(after, "shape", None) or getattr(scores, "ndim", 0) != 2:
-        return 0
-    if scores.shape[1] < 2 or before.size != len(scores):
-        return 0
-    differing = before.reshape(-1) != after.reshape(-1)
-    ordered = np.sort(scores[differing].astype(np.float64), axis=1)
+        return None
+    if not scores.shape[1] or before.size != len(scores):
+        return None
+    before, after = before.reshape(-1), after.reshape(-1)
+    differing = before != after
+    held = scores[differing].astype(np.float64)
     # as far as sums of votes in two orders may be apart
-    near = ordered[:, -1] - ordered[:, -2] <= UNITS["exact"] * 2.0**-24 * np.abs(ordered).max(axis=1, initial=0.0)
-    return int(differing.sum()) if near.all() else 0
+    near = UNITS["exact"] * 2.0**-24 * np.abs(held).max(axis=1, initial=0.0)
+    largest = held.max(axis=1, initial=-np.inf)
+    ordered = np.sort(held, axis=1)
+    ties = ordered[:, -1] - ordered[:, -2] <= near if held.shape[1] > 1 else np.zeros(len(held), bool)
+    corrected = np.zeros(len(held), bool)
+    if len(labels) == held.shape[1]:
+        one, other = (_scores_of(values[differing], held, labels) for values in (before, after))
+        corrected = ~(one >= largest - near) & (other >= largest)
+    if not (ties | corrected).all():
+        return None
+    return Explained(int(ties.sum()), int((corrected & ~ties).sum()))
+
+
+def _scores_of(chosen: Any, scores: Any, labels: tuple[Any, ...]) -> Any:
+    """The scores of the chosen labels, NaN where it is none of the labels."""
+    places = {label: place for place, label in enumerate(labels)}
+    columns = [places.get(label.decode() if isinstance(label, bytes) else label, -1) for label in chosen.tolist()]
+    return np.array([row[column] if column >= 0 else np.nan for row, column in zip(scores, columns, strict=True)])

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
-from opshift.passes.model.traversal import own_names, subgraphs
+from opshift.passes.model.traversal import own_names, subgraphs, with_nested
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass
 from opshift.verification.regions import Body, Region
@@ -119,7 +119,7 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
         if name not in computed:  # a constant, or an input, stands for it
             graph.node.add(op_type="Identity", input=[names[name]], output=[f"~y{k}"])
         graph.output.add(name=f"~y{k}")
-    calls = {(node.domain, node.op_type) for node in graph.node}
+    calls = {(node.domain, node.op_type) for inner in with_nested([graph]) for node in inner.node}
     if body.functions and calls.intersection((f.domain, f.name) for f in body.side.model.functions):
         model.functions.extend(body.side.model.functions)
     return Part(model, weights)

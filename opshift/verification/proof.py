@@ -28,7 +28,7 @@ from opshift.verification.drawing import ORDINARY, ROWS, SPECIAL, WHOLE_TABLES, 
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import responding
 from opshift.verification.float64 import BLIND, open_wide, widen_feeds
-from opshift.verification.labels import count_ties, find_scores
+from opshift.verification.labels import explain_labels, find_scores
 from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
 from opshift.verification.precision import as_written
 from opshift.verification.regions import Body, Comparison, Region, names_of
@@ -581,8 +581,9 @@ class Prover:
             )
             one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
             if one.why and names[place] in scores:
-                ties = count_ties(a, b, expected[names.index(scores[names[place]])])
-                one = Closeness(is_same=False) if ties else one
+                held = scores[names[place]]
+                told = explain_labels(a, b, expected[names.index(held.scores)], held.labels)
+                one = Closeness(is_same=False) if told else one
             if one.why and label == CAPTURED:
                 moved = self._run_moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, schemas, tensor_data, tensors
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import FunctionProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.records import dataclass
@@ -104,6 +104,7 @@ class Comparison:
         self.before, self.after, self.rejected = before, after, rejected
         self._equal: dict[str, bool] = {}
         self._identical: dict[tuple[int, int], bool] = {}
+        self._same_functions: dict[tuple[str, str, str], bool] = {}
 
     @cached_property
     def landmarks(self) -> set[str]:
@@ -173,9 +174,11 @@ class Comparison:
         key = default_domain(a.domain), a.op_type, a.overload
         function, other = self.before.functions.get(key), self.after.functions.get(key)
         if function is not None or other is not None:
-            if function is None or other is None:
-                return False
-            return function.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+            if key not in self._same_functions:
+                self._same_functions[key] = True  # for calls of itself
+                same = function is not None and other is not None and self._is_same_function(function, other)
+                self._same_functions[key] = same
+            return self._same_functions[key]
         if self.before.since(a, opsets) != self.after.since(b, others):
             return False
         inner = zip(subgraphs(a), subgraphs(b), strict=True) if a.attribute else ()
@@ -184,6 +187,17 @@ class Comparison:
             for (_, _, one), (_, _, two) in inner
             for x, y in zip(one.node, two.node, strict=True)
         )
+
+    def _is_same_function(self, function: FunctionProto, other: FunctionProto) -> bool:
+        """Whether two functions are the same but for opsets at which their operators have the same versions."""
+        one, two = FunctionProto(), FunctionProto()
+        one.CopyFrom(function)
+        two.CopyFrom(other)
+        del one.opset_import[:], two.opset_import[:]
+        if one.SerializeToString(deterministic=True) != two.SerializeToString(deterministic=True):
+            return False
+        opsets, others = imports.opsets(function), imports.opsets(other)
+        return all(self._is_same_operator(a, b, opsets, others) for a, b in zip(one.node, two.node, strict=True))
 
     def regions(self) -> list[Region]:
         """List the regions, in the order of the second model. The proof runs these one by one."""

@@ -20,7 +20,7 @@ from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRun
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
 from opshift.verification.feeding.asked import Asked
-from opshift.verification.labels import count_ties, find_scores
+from opshift.verification.labels import Explained, explain_labels, find_scores
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
 from opshift.verification.verdict import OutputReport
@@ -31,6 +31,7 @@ MOST = 1 << 30
 """Bytes of weights up to which whole models are run without being asked to."""
 TURNS = 1000
 """Turns after which a Loop without a trip count ends, in both models alike."""
+_WHY_LABELS_DIFFER = ("two scores tie within rounding", "the source does not choose the class with the largest score")
 _PATIENCE = 15.0
 """Seconds that onnx.reference has for the first run of a whole model, and for all of them."""
 
@@ -176,7 +177,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
                 a, b = interfaces.in_type(a, rounded_to), interfaces.in_type(b, rounded_to)
             report = judge.output(name, given, a, b, values)
             whole.outputs[name] = whole.outputs[name].worse(report) if name in whole.outputs else report
-            if not report.is_random and name not in judge.ties:
+            if not report.is_random and name not in judge.labels:
                 seen = compare(a, b)
                 whole.absolute, whole.relative = max(whole.absolute, seen.absolute), max(whole.relative, seen.relative)
             whole.part = max(whole.part, report.part)
@@ -192,8 +193,10 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
     ]
     whole.remarks += [f'output "{name}" was NaN in each run, so its values were not tested' for name in whole.nan]
     whole.remarks += [
-        f'{count} of the labels in "{name}" differ, where two scores tie within rounding'
-        for name, count in judge.ties.items()
+        f'{count} of the labels in "{name}" differ, where {why}'
+        for name, told in judge.labels.items()
+        for count, why in zip(told, _WHY_LABELS_DIFFER, strict=True)
+        if count
     ]
     whole.remarks += responding.remarks(before.model, expected)
     whole.remarks += _find_unfilled_windows(before, whole.feeds)
@@ -296,15 +299,17 @@ class OutputJudge:
         self._moved: dict[int, list[tuple[Any, ...]]] = {}
         self._forms: list[Run] | None = None
         self._scores = find_scores(before.model) if grade == "close" else {}
-        self.ties: dict[str, int] = {}
-        """How many labels in an output differ where two scores tie, over all runs."""
+        self.labels: dict[str, Explained] = {}
+        """How many labels in an output differ and may, over all runs."""
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
         if run and name in self._scores and not identical(a, b):
-            ties = count_ties(a, b, run[self.names.index(self._scores[name])])
-            if ties:
-                self.ties[name] = self.ties.get(name, 0) + ties
+            held = self._scores[name]
+            told = explain_labels(a, b, run[self.names.index(held.scores)], held.labels)
+            if told is not None:
+                ties, corrected = self.labels.get(name, Explained())
+                self.labels[name] = Explained(ties + told.ties, corrected + told.corrected)
                 return OutputReport(name, is_same=False, by_user=name in self._asked or "" in self._asked)
         return self._judge(name, given, a, b)
 

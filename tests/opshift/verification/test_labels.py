@@ -1,4 +1,4 @@
-"""Labels that differ where scores tie within rounding count as ties; all others stay different."""
+"""Labels may differ where scores tie within rounding, or the source's is not that of the largest score."""
 
 import numpy as np
 import pytest
@@ -50,6 +50,34 @@ def test_few_labels_that_tie_are_counted_before_it_is_asked_what_rounding_does()
     found = verify_sides(Side(source), Side(lowered(source)), grade="close")
     assert found.status == "equal", found.why
     assert any("tie within rounding" in remark for remark in found.remarks)
+
+
+VOTES = {
+    "both": [stump([(0, 0.75), (1, 0.25)], [(0, 0.625), (1, 0.375)])],
+    "one": [stump([(0, 0.25)], [(0, 0.75)])],
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "votes"),
+    [
+        ({"classlabels_int64s": [0, 1]}, "both"),
+        ({"classlabels_int64s": [5, 9]}, "both"),
+        ({"classlabels_strings": ["no", "yes"]}, "both"),
+        ({"classlabels_int64s": [7]}, "one"),
+    ],
+)
+def test_labels_that_onnxruntime_chooses_wrongly_may_be_corrected_but_not_otherwise(labels, votes):
+    source = model("TreeEnsembleClassifier", np.float32, 2, {**labels, **listed(VOTES[votes], "class")}, 3)
+    result = lowered(source)
+    wrong = OnnxRuntime(source).run({"x": ROWS})[0] != OnnxRuntime(result).run({"x": ROWS})[0]
+    found = verify_sides(Side(source), Side(result), grade="close")
+    assert found.status == "equal", found.why
+    reason = "the source does not choose the class with the largest score"
+    assert any(reason in remark for remark in found.remarks) == bool(wrong.any())
+    if labels == {"classlabels_int64s": [5, 9]}:  # of the others onnxruntime chooses the second
+        next(node for node in result.graph.node if node.op_type == "ArgMax").op_type = "ArgMin"
+        assert verify_sides(Side(source), Side(result), grade="close").status == "different"
 
 
 @pytest.mark.parametrize("change", ["labels", "scores"])

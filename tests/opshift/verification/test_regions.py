@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.model import tensor_data
 
+from opshift.verification.combined import verify_sides
 from opshift.verification.regions import Body, Comparison, Region, names_of, same_tensor
 from opshift.verification.side import Side
 from tests.support import model
@@ -213,3 +214,35 @@ def test_weights_in_files_are_compared_where_they_lie(tmp_path, monkeypatch):
     assert same_tensor(first, one, tensor(NUMBERS), other)
     (tmp_path / "b" / "w.bin").unlink()
     assert not same_tensor(first, one, moved, other), "a file that is gone"
+
+
+INNER = """<opset_import: ["" : {0}], domain: "own"> G (x) => (y) {{ y = Abs(x) }}"""
+CALLING = """<ir_version: 10, opset_import: ["" : {0}, "own" : 1]> m (float[N,4] x, bool c) => (float[N,4] y) {{
+        h = own.F(x, c)
+        y = If (c) <then_branch = t () => (float[N,4] p) {{ p = own.G(h) }}, else_branch = e () => (float[N,4] q) {{ q = {1}(h) }}>
+    }}
+    <opset_import: ["" : {0}, "own" : 1], domain: "own"> F (x, c) => (y) {{
+        y = If (c) <then_branch = t () => (p) {{ p = own.G(x) }}, else_branch = e () => (q) {{ q = Neg(x) }}>
+    }}
+    """
+
+
+def calling(opset, op="Exp"):
+    return onnx.parser.parse_model(CALLING.format(opset, op) + INNER.format(opset))
+
+
+@pytest.mark.parametrize("opset", [22, 12])
+def test_functions_are_the_same_if_their_operators_have_the_same_versions(opset):
+    one, other = Body(Side(calling(21))), Body(Side(calling(opset)))
+    assert Comparison(one, other).is_identical("h") == (opset == 22)
+
+
+def test_functions_that_are_called_inside_of_a_branch_alone_come_with_its_region():
+    found = verify_sides(Side(calling(21)), Side(calling(21, "Sqrt")), grade="close")
+    assert (found.status, found.tensor) == ("different", "y")
+    same = calling(21)
+    branch = same.graph.node[1].attribute[1].g
+    branch.node[0].output[0] = "r"
+    branch.node.add(op_type="Identity", input=["r"], output=["q"])
+    found = verify_sides(Side(calling(21)), Side(same), grade="close")
+    assert {region.status for region in found.regions} == {"equal"}, found.remarks
