@@ -21,6 +21,7 @@ class Limit:
         since, before: the versions of the operators for which it holds.
         attribute, takes: an attribute, and the values that it may have; a missing one has its default.
         refuses: the values that the attribute may not have.
+        most: how many values the attribute may list; 0 for any number.
         constant: the inputs, by their formal names, that must be constants.
         unused: the outputs and optional inputs, by their formal names, that must not be used.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
@@ -43,6 +44,7 @@ class Limit:
     ranks: tuple[int, ...] = ()
     numbers: bool = False
     copied: tuple[int, ...] = ()
+    most: int = 0
     why: str = ""
     source: str = ""
 

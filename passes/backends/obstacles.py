@@ -249,6 +249,8 @@ def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema) ->
         return ""
     value: Any = attribute_value(attribute)
     items = value if isinstance(value, list) else [value]
+    if limit.most:
+        return f"{limit.attribute}={value!r}; supported: at most {limit.most}" if len(items) > limit.most else ""
     if limit.refuses:
         return f"{limit.attribute}={value!r} is not supported" if any(item in limit.refuses for item in items) else ""
     if all(item in limit.takes for item in items):

@@ -167,6 +167,23 @@ def _spell_reshape(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     ]
 
 
+def _spell_reductions(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """One reduction for each axis, the last axis first: those before it keep their places."""
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    rank = scope.rank(node.input[0])
+    if rank is None or not given.get("axes"):
+        return []
+    made, value = list[NodeProto](), node.input[0]
+    for axis in sorted({axis % rank for axis in given["axes"]}, reverse=True):
+        reduced = fresh(f"{node.output[0]}/axis_{axis}")
+        made.append(NodeProto(op_type=node.op_type, input=[value], output=[reduced]))
+        made[-1].attribute.extend(attribute for attribute in node.attribute if attribute.name != "axes")
+        made[-1].attribute.append(make_attribute("axes", [axis]))
+        value = reduced
+    made[-1].output[0], made[-1].name = node.output[0], node.name
+    return made
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -182,6 +199,7 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
         frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"}),
         _spell_pads,
     ),
+    "axes": ("Reduced one axis at a time", frozenset({"ReduceMax", "ReduceMin"}), _spell_reductions),
     "axis": ("Replaced Flatten by Reshape to known sizes", frozenset({"Flatten"}), _spell_reshape),
     "mode": ("Replaced Pad by Gather with known indices", frozenset({"Pad"}), _spell_gathers),
 }

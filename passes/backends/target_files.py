@@ -37,7 +37,7 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "cast
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "copied",
-    "why", "source", "first", "last",
+    "most", "why", "source", "first", "last",
 }  # fmt: skip
 
 
@@ -248,6 +248,7 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         tuple(row.get("ranks", ())),
         not row.get("symbolic", True),
         tuple(row.get("copied", ())),
+        int(row.get("most", 0)),
         row.get("why", ""),
         row.get("source", ""),
     )

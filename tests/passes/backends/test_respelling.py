@@ -15,6 +15,7 @@ REFUSES_ALL = Backend(
     "picky-1",
     limits=(
         Limit(frozenset({("", "Flatten")}), attribute="axis", takes=(0, 1)),
+        Limit(frozenset({("", "ReduceMax"), ("", "ReduceMin")}), attribute="axes", most=1),
         Limit(frozenset({("", "Flatten")}), ranks=(2, 3, 5)),
         Limit(OPS, attribute="auto_pad", takes=("NOTSET",)),
         Limit(OPS, attribute="mode", takes=("constant",)),
@@ -76,6 +77,14 @@ def test_agrees(body):
     assert "Flatten" not in [node.op_type for node in result.model.graph.node]
     assert not any(a.name in ("auto_pad", "mode") for node in result.model.graph.node for a in node.attribute)
     np.testing.assert_array_equal(run(result.model), run(model))
+
+
+@pytest.mark.parametrize("body", ["ReduceMax <axes = [-1, 1], keepdims = 0>", "ReduceMin <axes = [1, 2, 3]>"])
+def test_axes_are_reduced_in_turn(body):
+    model = parse(f"y = {body} (x)", y="float[?,?]" if "keepdims" in body else "float[?,?,?,?]", opset=13)
+    made = respell(model, REFUSES_ALL).model
+    assert {len(attribute.ints) for node in made.graph.node for attribute in node.attribute if attribute.ints} == {1}
+    np.testing.assert_array_equal(run(made), run(model))
 
 
 def test_wrap_agrees_with_numpy():
