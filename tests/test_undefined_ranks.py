@@ -19,6 +19,7 @@ def left_open(body, opset, outputs, feeds):
     return [row.what for call in calls(of, feeds) for row in STRUCTURE if row.of(call)]
 
 
+@pytest.mark.long
 def test_no_published_test_is_such_a_call():
     asked = set()
     for case in installed():

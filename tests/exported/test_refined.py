@@ -69,7 +69,7 @@ def complaints(exports: Iterable[store.Export]) -> Iterator[str]:
             yield f"{export.name} {way}: {complaint}"
 
 
-@pytest.mark.parametrize("framework", store.frameworks())
+@pytest.mark.parametrize("framework", pairs.some(store.frameworks(), 2))
 def test_exports_compute_what_their_framework_does_once_refined(framework: str):
     """Of every second family, or of each with `--whole`, what one of its exporters wrote, which its name settles."""
     families = defaultdict(list)
@@ -80,6 +80,7 @@ def test_exports_compute_what_their_framework_does_once_refined(framework: str):
     assert not found, "\n".join(found)
 
 
+@pytest.mark.long
 def test_a_modernized_export_has_the_operators_that_the_exporter_writes_at_the_newer_opset():
     """But for those of `LEFT`, none of which may be there everywhere; a sixth of them, or all with `--whole`."""
     complaints, left = [], defaultdict(set)

@@ -173,6 +173,7 @@ def test_what_no_test_executes_is_executed_by_the_import():
     assert (made.at_import, made.tests) == (True, ["tests/b/test_it.py::b", "tests/b/test.py::c", "tests/else.py::a"])
 
 
+@pytest.mark.long
 def test_who_kills_whom(python, tmp_path):
     held = {"tests": [f"{TEST}within", f"{TEST}above"], "seconds": [0.1, 0.1], "lines": {"opshift/small.py": LINES}}
     (tmp_path / "all.json").write_text(json.dumps(held))

@@ -41,6 +41,7 @@ def test_a_published_case_agrees(name, by_name):
     assert corpus.judge(by_name[name]) == corpus.Verdict("agrees")
 
 
+@pytest.mark.long
 def test_exported_models_agree():
     families = {case.name.rsplit("/", 1)[0]: case for case in corpus.exported()}
     tally = corpus.run(iter(list(families.values())[::8]))

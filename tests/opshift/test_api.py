@@ -151,6 +151,7 @@ def test_unknown_names_are_attribute_errors():
         opshift.nonsense  # noqa: B018
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_a_model_that_ends_the_process_of_a_proof_is_unverified(source, monkeypatch):
     monkeypatch.setattr(OnnxRuntime, "run", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))

@@ -196,6 +196,7 @@ ENDLESS = """t = Constant<value = bool {1}>() y = Loop(, t, x) <
     body = b (int64 i, bool c, float[N,3] v) => (bool d, float[N,3] w) { d = Identity(c) w = %s }>"""
 
 
+@pytest.mark.long
 def test_a_loop_without_a_trip_count_ends(files, tmp_path):
     source, same, other = files(
         model(ENDLESS % "Tanh(v)", 13, **IO),

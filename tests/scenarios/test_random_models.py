@@ -49,6 +49,7 @@ def judge(source, target):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @settings(max_examples=80, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
@@ -57,6 +58,7 @@ def test_a_converted_model_computes_the_same(data):
     judge(source, data.draw(st.integers(7, 26)))
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @settings(max_examples=50, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())

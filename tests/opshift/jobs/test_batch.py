@@ -284,7 +284,7 @@ def cluster():
         yield
 
 
-@pytest.mark.parametrize("backend", [None, "dask"])
+@pytest.mark.parametrize("backend", [None, pytest.param("dask", marks=pytest.mark.long)])
 def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, request, monkeypatch):
     """Neither what it wrote is left, nor what it had fetched."""
     if backend == "dask":

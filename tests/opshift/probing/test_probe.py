@@ -115,6 +115,7 @@ def test_what_is_written(worker):
     assert "npu 1.2.3" in backend.source
 
 
+@pytest.mark.long
 def test_the_command_writes_a_target_file(tmp_path, capsys):
     path = tmp_path / "ort.toml"
     assert cli.main(["probe", "--backend", "onnxruntime", "--op", "Relu", "--op", "Det", "--output", str(path)]) == 0

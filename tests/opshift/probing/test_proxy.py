@@ -113,6 +113,7 @@ def test_nothing_stays_when_the_process_that_asks_is_killed():
     assert not os.path.exists(folder)
 
 
+@pytest.mark.long
 def test_an_interpreter_that_does_not_have_it_says_so(tmp_path):
     (tmp_path / "lost.py").write_text("import nowhere_to_be_found\n")
     with pytest.raises(Absent, match="does not have the backend: No module named 'nowhere_to_be_found'"):
@@ -121,6 +122,7 @@ def test_an_interpreter_that_does_not_have_it_says_so(tmp_path):
         Proxy(NPU, str(tmp_path / "python"), 20).hello()
 
 
+@pytest.mark.long
 def test_an_interpreter_is_named_or_set(monkeypatch, tmp_path):
     monkeypatch.setenv("OPSHIFT_PYTHON_NPU", sys.executable)
     found = installed.find("npu", None, NPU)

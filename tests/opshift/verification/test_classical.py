@@ -6,6 +6,7 @@ import pytest
 
 from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
+from tests import pairs
 from tests.passes.operators.shared.classical.ensembles import ML, MODES, Tree, listed, lowered, model, random_tree
 
 
@@ -51,8 +52,9 @@ def forest(change="", scaled=False):
     return made
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("change", ["", "leaf", "threshold", "feature", "missing"])
+@pytest.mark.parametrize(
+    ("change", "scaled"), pairs.in_turn(["", "leaf", "threshold", "feature", "missing"], [False, True])
+)
 def test_each_node_of_a_forest_counts(change, scaled):
     found = verify_sides(
         Side(forest(scaled=scaled)), Side(lowered(forest(change, scaled))), grade="close", promise=True

@@ -273,6 +273,7 @@ def held(monkeypatch):
     thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("function", [locked, locked_further])
 def test_a_copy_that_waits_for_ever_is_ended_and_the_work_begun_afresh(held, function):
     assert isolation.call(function, 3) == 4
@@ -437,6 +438,7 @@ def test_a_model_that_ends_the_engine_is_refused(where, source, tmp_path, monkey
     assert "crashed: Aborted" in capfd.readouterr().out
 
 
+@pytest.mark.long
 def test_one_of_many_that_ends_the_engine_is_one_refusal(source, tmp_path, monkeypatch):
     run, there = engines.OnnxRuntime.run, set(threading.enumerate())
 

@@ -40,6 +40,7 @@ def test_a_model_that_ends_the_process_is_not_proved(monkeypatch):
     assert "Segmentation fault" in found.why
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_a_proof_ends_in_time(monkeypatch):
     monkeypatch.setattr(verify, "SECONDS", 1)

@@ -185,6 +185,7 @@ def test_a_try_that_ends_the_process_is_not_made_again(monkeypatch):
     assert found.inputs[0]["x"][0] % 7 == 0
 
 
+@pytest.mark.long
 def test_inputs_that_end_the_process_are_not_taken(monkeypatch):
     real = OnnxRuntime.run
 
@@ -282,6 +283,7 @@ def test_numbers_that_are_too_large_for_a_model_are_not_taken():
     assert all(np.abs(fed.given["x"]).max() < 6 for fed in found)
 
 
+@pytest.mark.long
 def test_a_search_that_waits_for_ever_ends_and_is_begun_again(monkeypatch, tmp_path):
     """A copy of a process may wait for a thread of it that holds a lock; no try is to blame."""
     begun = tmp_path / "begun"
