@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from opshift.jobs.measuring import Deviation
 from opshift.jobs.outcome import Outcome, several
 from opshift.passes.changes import TypesReport
+
+if TYPE_CHECKING:
+    from opshift.jobs.measuring import Deviation
 
 _SHOWN = 8  # reasons, and outputs
 
@@ -43,6 +46,9 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
         lines += [
             f'clipped in "{name}": numbers beyond the range became {by:.6g}' for name, by in held.replaced.items()
         ]
+    if held.masks:
+        names = ", ".join(f'"{name}"' for name in held.masks)
+        lines.append(f"tested on rows that {names} masks wholly, partly and not at all")
     lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())

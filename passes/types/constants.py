@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import struct
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.errors import InvalidModel
@@ -19,6 +21,8 @@ T = TensorProto
 
 _PART = 1 << 16
 """Numbers that are looked at at once."""
+_FEW = 32
+"""Numbers up to which numpy takes longer than to look at each: most constants of a model have no more."""
 _DTYPES: dict[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.INT64: "<i8", T.INT32: "<i4"}
 """How the numbers of a type lie in a file, of those that numpy has."""
 
@@ -49,9 +53,16 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
 
     Numbers in a file are read in parts that a processor keeps near, so that weights take no memory.
     """
+    form, size = FORMATS[target], tensors.size(tensor)
+    few = _few(tensor, size)
+    if few is not None:
+        finite = [abs(number) for number in few if math.isfinite(number)]
+        most, low = max(finite, default=0.0), [number for number in finite if 0 < number < form.normal]
+        lost = sum(number <= form.vanishes_below for number in low)
+        if len(tensor.dims) < 2 or not lost:
+            return Numbers(size, most, min(low, default=math.inf), most >= overflow(form), lost, bool(lost))
     import numpy as np
 
-    form, size = FORMATS[target], tensors.size(tensor)
     most, least, lost, small = 0.0, float("inf"), 0, 0
     try:
         for part in _parts(tensor, folder):
@@ -77,6 +88,14 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
             positive = np.abs(held)
             channel = _vanishes(positive > 0, (positive > 0) & (positive <= form.vanishes_below))
     return Numbers(size, most, least, most >= overflow(form), lost, channel)
+
+
+def _few(tensor: TensorProto, size: int) -> Sequence[float] | None:
+    """The numbers of a small float32 tensor; None for others."""
+    if size > _FEW or tensor.data_type != T.FLOAT or tensor_data.is_stored(tensor):
+        return None
+    data = tensor.raw_data
+    return struct.unpack(f"<{size}f", data) if len(data) == 4 * size else None
 
 
 def _parts(tensor: TensorProto, folder: str | None) -> Iterator[np.ndarray[Any, Any]]:
@@ -161,16 +180,30 @@ def converted(
         made.CopyFrom(tensor)
         if tensor_data.retype(made, target):
             return made
-    held = read(tensor, folder)
-    if held is None:
-        return None
-    if limit is not None and target not in INTEGERS:  # which are cut off
-        held = _limit(held, limit, FORMATS[target])
+    few = _few(tensor, tensors.size(tensor)) if target == T.FLOAT16 and limit is None else None
+    data = _halves(few) if few is not None else None
+    if data is None:
+        held = read(tensor, folder)
+        if held is None:
+            return None
+        if limit is not None and target not in INTEGERS:  # which are cut off
+            held = _limit(held, limit, FORMATS[target])
+        data = rounded(held, target).tobytes()
     made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)
     if "metadata_props" in tensor.DESCRIPTOR.fields_by_name:
         made.metadata_props.extend(tensor.metadata_props)
-    made.raw_data = rounded(held, target).tobytes()
+    made.raw_data = data
     return made
+
+
+def _halves(few: Sequence[float]) -> bytes | None:
+    """Numbers as float16; None where one is beyond the range, or is no number."""
+    if any(number != number for number in few):
+        return None
+    try:
+        return struct.pack(f"<{len(few)}e", *few)
+    except OverflowError:
+        return None
 
 
 def _limit(held: np.ndarray[Any, Any], limit: float, form: Format) -> np.ndarray[Any, Any]:

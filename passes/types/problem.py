@@ -295,6 +295,7 @@ class Problem:
         inputs = place.inputs[index]
         kinds: dict[str, Value] = {}
         unknown: list[tuple[int, str]] = []
+        targets = self._targets
         for at, name in enumerate(inputs):
             operand = of.input(at) if name else None
             if operand is None:
@@ -308,7 +309,8 @@ class Problem:
             if value.elem_type not in mapping:
                 kinds.setdefault(group, value)
                 continue
-            able = self._target(value.elem_type, value.form) in operand.types
+            elem_type, form = value.elem_type, value.form
+            able = (targets.get((elem_type, form)) or self._target(elem_type, form)) in operand.types
             if not group or (group == ANY and not able):
                 variable = WIDE
             elif group == ANY:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from opshift.passes.model.messages import ModelProto, NodeProto, copy_model
 from opshift.passes.model.traversal import Body, bodies, graphless, subgraphs
@@ -11,10 +11,10 @@ from opshift.passes.model.traversal import Body, bodies, graphless, subgraphs
 def in_order(body: Body) -> list[NodeProto]:
     """The nodes of a body, each behind those whose values it reads; as they stand, if that is so."""
     nodes = list(body.node)
+    if _stand_in_order(nodes):
+        return nodes
     makers = {name: index for index, node in enumerate(nodes) for name in node.output[:] if name}
     reads = [[makers[name] for name in _read_by(node) if name in makers] for node in nodes]
-    if all(at < index for index, needed in enumerate(reads) for at in needed):
-        return nodes
     done: dict[int, None] = {}
     waiting = set[int]()
     for start in range(len(nodes)):
@@ -32,9 +32,22 @@ def in_order(body: Body) -> list[NodeProto]:
     return [nodes[at] for at in done]
 
 
+def _stand_in_order(nodes: Iterable[NodeProto]) -> bool:
+    """Whether no node reads a value that a later one makes."""
+    made, early, apart = set[str](), set[str](), graphless()
+    for node in nodes:
+        plain = node.op_type in apart and not node.domain
+        for name in node.input[:] if plain else _read_by(node):
+            if name not in made:
+                early.add(name)
+        made.update(node.output[:])
+    early.discard("")
+    return early.isdisjoint(made)
+
+
 def put_in_order(model: ModelProto) -> ModelProto:
     """A copy with all nodes in order; the model itself where they are."""
-    if all(all(one is other for one, other in zip(in_order(body), body.node, strict=True)) for body in bodies(model)):
+    if all(_stand_in_order(body.node) for body in bodies(model)):
         return model
     copy = copy_model(model)
     for body in list(bodies(copy)):
