@@ -396,11 +396,13 @@ class Casting:
             if node.op_type != "Cast" or default_domain(node.domain):
                 continue
             value, made = place.find(node.input[0]), place.values.get(node.output[0])
-            if value is None or made is None or value.elem_type == made.elem_type or value.form != made.form:
+            if value is None or made is None or value.form != made.form:
                 continue
             moved = [self._problem.moves(each.elem_type) for each in (value, made)]
             if not any(moved) or value.tensor is not None or value.place is not place:
                 continue
+            if value.elem_type == made.elem_type and not (self.is_narrow(value) and self.is_narrow(made)):
+                continue  # exporters write such a Cast: it goes only where its type changes anyway
             before = self._elem_type(value, narrow=True) if moved[0] and self.is_narrow(value) else value.elem_type
             after = self._elem_type(made, narrow=True) if moved[1] and self.is_narrow(made) else made.elem_type
             if before != after:

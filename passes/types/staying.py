@@ -254,6 +254,8 @@ class Staying:
                 if made is not None and self._matters(made, held.least, form, set()):
                     why = f"{held.least:.3g}, which keeps it from 0, would become 0 in {form.name}"
                     self.value(made, why)
+            elif at == _BIAS.get(op):
+                continue  # beside numbers that are multiplied, what is added is too small to be seen
             elif (
                 op in _WEIGHTED and held.channel and (held.most <= form.vanishes_below or self._is_scaled(place, node))
             ):
@@ -317,11 +319,14 @@ class Staying:
         return False
 
     def _scales_by(self, place: Place, node: NodeProto, name: str) -> bool:
-        """Whether a node scales a value by what is known: two values that are multiplied scale nothing."""
+        """Whether a node may scale a value by much: two values that are multiplied scale nothing."""
         if node.op_type not in ("Mul", "Div"):
             return True
         others = [place.find(other) for other in node.input if other != name]
-        return bool(others) and others[0] is not None and others[0].tensor is not None
+        if not others or others[0] is None or others[0].tensor is None:
+            return False
+        held = self.numbers(others[0]) if node.op_type == "Mul" else None
+        return held is None or held.most >= _LARGE_FACTOR
 
     def _scales(self, value: Value, form: Format) -> None:
         """Scales that lose precision, since they are among the least numbers of the type."""
@@ -656,6 +661,10 @@ class Staying:
 
 _BOUNDED = frozenset(["Sin", "Cos", "Tanh", "Sigmoid", "Softmax", "Erf", "HardSigmoid", "Softsign", "Hardmax"])
 _WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN")
+_LARGE_FACTOR = 64.0
+"""A factor from which on channels count that are too small for the type."""
+_BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
+"""Where operators take numbers that they add."""
 _COUNTING = (
     *("Shape", "Size", "Range", "NonZero", "CumSum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger"),
     "MatMulIntegerToFloat",

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from opshift.passes.types import constants
 from opshift.passes.types.changing import change
 from opshift.passes.types.wanted import types
 
@@ -54,6 +55,51 @@ def test_a_weight_of_both_types_is_stored_wide_and_cast_and_a_small_constant_twi
     held = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
     assert held == {"w": TensorProto.FLOAT, "c": TensorProto.FLOAT, "c/float16": TensorProto.FLOAT16}
     assert [node.input[0] for node in made.graph.node if node.op_type == "Cast"] == ["x", "w", "z/float16"]
+
+
+def test_casts_to_the_type_that_a_value_has_go_where_that_type_changes():
+    """Exporters write them. One that is an output stays, and what stays wide keeps its own."""
+    body = "h = MatMul(x, w) a = Cast<to=1>(h) b = Cast<to=1>(a) c = Relu(b) y = own.Wide(d) d = Cast<to=1>(k)"
+    source = model(body, 17, inputs="float[2,64] x, float k", outputs="float[2,64] c, float y", domains='"own" : 1')
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    made = change(source, types("float16", "narrow")).model
+    assert [node.op_type for node in made.graph.node if node.output[0] in ("a", "b", "c")] == ["Relu"]
+    assert change(source, types("float16", keep="op:*")).model.graph.node[1].op_type == "Cast"
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "factor", "wide"),
+    [(1, 1e-9, 100, False), (1e-9, 1, 2, False), (1e-9, 1, 100, True)],
+)
+def test_a_channel_that_vanishes_counts_where_it_is_multiplied_and_made_large(weight, bias, factor, wide):
+    source = model(
+        "h = Conv(x, w, b) y = Mul(h, f)",
+        17,
+        inputs="float[1,3,4,4] x",
+        outputs="float[1,2,2,2] y",
+        constants=f"float f = {{{factor}}}",
+    )
+    for name, array in (("w", np.ones((2, 3, 3, 3))), ("b", np.ones(2))):
+        array[1] *= weight if name == "w" else bias
+        source.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
+    kept = change(source, types("float16")).types.kept
+    assert any("channel" in each.why for each in kept) is wide
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (16, 16)])
+def test_numbers_of_small_constants_are_those_of_large_ones(shape):
+    """Small ones are read without numpy."""
+    ends = [65519.996, 65504, 1e-8, 2.9802322e-08, 2.9802326e-08, 6.1e-05, -1e-40, 0.0, -0.0, np.inf, -np.inf, np.nan]
+    for start in ends:
+        array = np.resize(np.array([start, 0.1, -3, 2.0009766], np.float32), shape)
+        held = onnx.numpy_helper.from_array(array, "w")
+        made = constants.converted(held, TensorProto.FLOAT16, None)
+        assert made.raw_data == array.astype(np.float16).tobytes()
+        found = constants.numbers(held, TensorProto.FLOAT16, None)
+        size = np.abs(array[np.isfinite(array)])
+        small = size[(size > 0) & (size < 2.0**-14)]
+        assert (found.most, found.least) == (size.max(), small.min(initial=np.inf))
+        assert found.lost == np.count_nonzero(small.astype(np.float16) == 0)
 
 
 def test_names_and_metadata_of_the_model_survive():
