@@ -134,6 +134,7 @@ class TypesReport:
         dropped: how many casts are gone, as they had nothing to change any more.
         kept: the nodes that keep their type.
         replaced: the magnitude that took the place of those beyond the range, by the name of the constant.
+        masks: inputs that are masks, of which rows were tested that are masked wholly, partly and not at all.
         origins: the name in the source, by that of a value or a function that is another form of it.
         unmatched: what was to keep its type, or alone to change, and names nothing in the model.
         lost: how many numbers of a constant became 0, by its name.
@@ -155,6 +156,7 @@ class TypesReport:
     ranges: str = ""
     share: float = 1.0
     assumed: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ _MOST_RUNS, _TRIES = 60, 12
 """Forms of a model that are run at most to see what moves the outputs; and the parts that are then given back."""
 _ENOUGH = 1 << 26
 """Numbers that are looked at, beyond which no more inputs are drawn."""
+_MASKINGS = 3
+"""Runs in which each row of a mask is left out wholly, not at all, and partly."""
 _CHOICES = 0.01
 """The share of decisions that may fall otherwise when what is decided on is rounded."""
 _OTHER_INPUTS = 7919
@@ -177,8 +179,11 @@ def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
     types = replace(types, seen=looked.seen)
     others = replace(quietly, seed=wanted.seed + _OTHER_INPUTS)
     runs = looked.runs if wanted.sets else _runs(side, others, len(looked.runs)) or looked.runs
-    runs = [*runs, *_run_masked(side, runs[:1])]
-    return _Settling(side, types, runs, looked.steps).settle()
+    masks = _masks(side.model)
+    masked = _run_masked(side, masks, runs[:1])
+    if len(masked) == _MASKINGS:
+        types = replace(types, seen=replace(looked.seen, masks=masks))
+    return _Settling(side, types, [*runs, *masked], looked.steps).settle()
 
 
 def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
@@ -476,7 +481,7 @@ class _Settling:
         noise = _noise(deviations)
         if noise <= 1:
             return Measured(self._types, deviations, self.runs)
-        return self._kept(self._refined(noise, self._largest(deviations)))
+        return self._kept(self._refined(noise, self._furthest()))
 
     def _kept(self, parts: list[_Part]) -> Measured:
         """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
@@ -520,17 +525,17 @@ class _Settling:
             pending += pieces if len(pieces) > 1 else []
         return replace(best, runs=self.runs)
 
-    def _largest(self, found: Sequence[Deviation]) -> list[Run]:
-        """Choose the run in which the worst output is the largest. Parts are measured on it alone, to save time."""
-        import numpy as np
+    def _furthest(self) -> list[Run]:
+        """Choose the run in which outputs move furthest. Parts are measured on it alone, to save time."""
+        if len(self._given) < 2:
+            return self._given
 
-        worst = max(range(len(found)), key=lambda at: found[at].error / found[at].allowed)
+        def noise(run: Run) -> float:
+            """How much the worst output moves, in squares: a mask that leaves nothing may show what others do not."""
+            found = self._deviations(self._types, [run])
+            return max((math.inf if each.why else each.noise / each.allowed**2 for each in found), default=0.0)
 
-        def size(run: Run) -> float:
-            value = run[1][worst]
-            return float(np.square(value, dtype=np.float64).sum()) if getattr(value, "dtype", "") == np.float32 else 0.0
-
-        return [max(self._given, key=size)]
+        return [max(self._given, key=noise)]
 
     def _refined(self, noise: float, runs: list[Run]) -> list[_Part]:
         """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each.
@@ -656,24 +661,35 @@ def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
     return []
 
 
-def _run_masked(side: Side, runs: Sequence[Run]) -> list[Run]:
-    """Run the model with a first row that its mask leaves out wholly.
+def _run_masked(side: Side, masks: Sequence[str], runs: Sequence[Run]) -> list[Run]:
+    """Run the model with rows of its masks that are left out wholly, partly and not at all, in turn.
 
     Drawn masks leave out nothing, or the second half of a row. Only where nothing is left does softmax show whether the
-    number that took the place of -1e9 is large enough.
+    number that took the place of -1e9 is large enough. Ones leave out a row where a mask tells what to leave out.
     """
-    types = {value.name: value.type for value in side.model.graph.input}
-    masks = [name for name, meaning in meanings(side.model, types).of.items() if meaning == "mask"]
+    import numpy as np
+
     found: list[Run] = []
     for given, _ in runs:
-        masked = {name: given[name].copy() for name in masks if getattr(given.get(name), "ndim", 0)}
-        for value in masked.values():
-            value[:1] = 0
-        if masked:
+        held = {name: given[name] for name in masks if getattr(given.get(name), "ndim", 0)}
+        for turn in range(_MASKINGS if held else 0):
+            fed = dict(given)
+            for name, value in held.items():
+                length = value.shape[-1]
+                ends = np.array([0, length, (length + 1) // 2])[(np.arange(math.prod(value.shape[:-1])) + turn) % 3]
+                fed[name] = (np.arange(length) < ends[:, None]).reshape(value.shape).astype(value.dtype)
             with suppress(EngineError):
-                fed = {**given, **masked}
                 found.append((fed, list(side.open().run(fed))))
     return found
+
+
+def _masks(model: ModelProto) -> tuple[str, ...]:
+    """List the inputs that are masks: by their meaning, and truth values."""
+    types = {value.name: value.type for value in model.graph.input}
+    known = meanings(model, types).of
+    return tuple(
+        name for name, each in types.items() if known.get(name) == "mask" or each.tensor_type.elem_type == T.BOOL
+    )
 
 
 def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
         ranges=("given" if wanted.seen.real else "drawn") if wanted.seen is not None else "",
         share=1 - _elements(model, wanted.mapping) / whole if whole else 1.0,
         assumed=tuple(dict.fromkeys(assumed)),
+        masks=wanted.seen.masks if wanted.seen is not None and written.replaced else (),
     )
     return Result(model, tuple(changes), (), types=report)
 

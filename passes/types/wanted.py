@@ -41,11 +41,13 @@ class Seen:
         ranges: of values of the main graph, by name.
         real: whether the inputs were given by the user; else they were drawn.
         choices: why nodes have to read unrounded values, by the name of their first output.
+        masks: the inputs that are masks, of which rows are tested that are masked wholly, partly and not at all.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     real: bool = False
     choices: Mapping[str, str] = field(default_factory=dict)
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

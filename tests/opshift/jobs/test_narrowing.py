@@ -129,16 +129,27 @@ def test_options_from_the_shell(source, tmp_path, capsys):
     assert "needs --types" in capsys.readouterr().err
 
 
-def test_a_row_that_is_masked_everywhere_is_run(monkeypatch):
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [
+        ("f = Cast<to=1>(mask) i = Sub(one, f) b = Mul(i, low)", "int64"),
+        ("t = Not(mask) f = Cast<to=1>(t) b = Mul(f, low)", "bool"),
+        ("f = Cast<to=1>(mask) b = Mul(f, low)", "bool"),  # true leaves out
+        ("b = Where(mask, zero, low)", "bool"),
+    ],
+)
+@pytest.mark.parametrize("by", [20.0, np.inf])  # which leaves too much, and which gives NaN
+def test_rows_are_masked_wholly_partly_and_not_at_all(monkeypatch, made, kind, by):
     """A mask of -20 leaves out what a row of others holds, but is no -1e9 where nothing else is left."""
     weights = np.random.default_rng(5).standard_normal((5, 8)).astype(np.float32)
-    body = "f = Cast<to=1>(mask) i = Sub(one, f) b = Mul(i, low) a = Add(s, b) p = Softmax(a) y = MatMul(p, w)"
-    constants = "float one = {1}, float low = {-1000000000}"
-    source = model(body, 17, inputs="float[2,5] s, int64[2,5] mask", outputs="float[2,8] y", constants=constants)
+    body = f"{made} a = Add(s, b) p = Softmax(a) y = MatMul(p, w)"
+    constants = "float one = {1}, float zero = {0}, float low = {-1000000000}"
+    source = model(body, 17, inputs=f"float[1,5] s, {kind}[1,5] mask", outputs="float[1,8] y", constants=constants)
     source.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     right, _ = narrowed(source)
     assert right.types.replaced == {"low": 24576.0}
-    monkeypatch.setattr("opshift.passes.types.masks.replacement", lambda *_: 20.0)
+    assert right.types.masks == ("mask",)
+    monkeypatch.setattr("opshift.passes.types.masks.replacement", lambda *_: by)
     wrong, _ = narrowed(source)
     assert wrong.types.replaced == {}
 
