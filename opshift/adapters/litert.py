@@ -20,7 +20,7 @@ class Session:
     """A converted model. Inputs stay as they lie; an output that comes out with its channels last is turned back."""
 
     def __init__(self, path, folder, inputs, outputs, options):
-        self._inputs, self._outputs = list(inputs), list(outputs.values())
+        self._inputs, self._outputs = list(inputs), outputs
         place = os.path.join(folder, "litert")
         shutil.rmtree(place, ignore_errors=True)
         onnx2tf.convert(
@@ -49,17 +49,24 @@ class Session:
                     )
                 self._interpreter.set_tensor(detail["index"], array)
         self._interpreter.invoke()
-        details = self._interpreter.get_output_details()
+        details = self._order(self._interpreter.get_output_details())
         found = [self._interpreter.get_tensor(detail["index"]) for detail in details]
-        return [_turn(array, dims) for array, (_, dims) in zip(found, self._outputs)]  # noqa: B905
+        return [_turn(array, dims) for array, (_, dims) in zip(found, self._outputs.values())]  # noqa: B905
+
+    def _order(self, details):
+        """Details in the order of the outputs: TensorFlow numbers them by name, and lists them in another order."""
+        signature = next(iter(self._interpreter.get_signature_list().values()), {"outputs": []})
+        numbered = {detail["name"].rpartition(":")[2]: detail for detail in details}
+        names = {name: numbered.get(str(place)) for place, name in enumerate(sorted(signature["outputs"]))}
+        ordered = [names.get(_clean(name)) for name in self._outputs]
+        return details if None in ordered else ordered
 
 
 def _named(details, place, name):
     """The input of a name, as TensorFlow writes names; None if nothing reads it."""
     plain = [detail["name"].removeprefix("serving_default_").rpartition(":")[0] or detail["name"] for detail in details]
-    wanted = "".join(letter if letter.isalnum() or letter in "_." else "_" for letter in name)
-    if wanted in plain:
-        return details[plain.index(wanted)]
+    if _clean(name) in plain:
+        return details[plain.index(_clean(name))]
     return details[place] if len(details) > place else None
 
 
@@ -70,3 +77,7 @@ def _turn(array, dims):
         return array
     first = np.moveaxis(array, -1, 1) if array.ndim > 2 else array
     return first if list(first.shape) == list(dims) else array
+
+
+def _clean(name):
+    return "".join(letter if letter.isalnum() or letter in "_." else "_" for letter in name)
