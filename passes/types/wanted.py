@@ -104,7 +104,9 @@ class Types:
         floats = {source: reached for source, reached in mapping.items() if source not in INTEGERS}
         if floats and len(mapping) > len(floats):
             pairs = [f"--types {FORMATS[a].name}={FORMATS[b].name}" for a, b in mapping.items()]
-            raise ValueError(f"{self.target} needs {' and '.join(pairs)}; use one command for each")
+            raise ValueError(
+                f"{self.target} needs two changes of types ({' and '.join(pairs)}); use one command for each"
+            )
         if len(mapping) == len(self.mapping):
             return self
         return replace(self, mapping=mapping) if mapping else None

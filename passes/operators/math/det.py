@@ -22,7 +22,7 @@ WRITTEN_OUT = 4  # rows of matrices that are expanded by cofactors
 def cofactors_or_elimination(node: Node) -> str:
     shape, rank, elem_type = node.scope.shape(node.input(0)) or [], node.rank(), node.elem_type()
     if rank < 2:
-        raise CannotConvert(node, f"the data has rank {rank}, and Det needs matrices", supported="rank 2 or more")
+        raise CannotConvert(node, f"Det gets data of rank {rank}, and needs matrices", supported="rank 2 or more")
     node.close("sums and rounds in another order")
     build, carrier = node.build, T.FLOAT if elem_type == T.FLOAT16 else elem_type
     x = node.input(0) if carrier == elem_type else build.Cast(node.input(0), to=carrier)

@@ -17,10 +17,10 @@ def transformed_frame_by_frame(node: Node) -> str:
     rank = node.rank()
     if rank not in (2, 3):
         raise CannotConvert(
-            node, f"the signal has rank {rank}", supported="rank 2 (batch, time) or 3 (batch, time, 1 or 2)"
+            node, f"STFT gets a signal of rank {rank}", supported="rank 2 (batch, time) or 3 (batch, time, 1 or 2)"
         )
     if node.input(2) and node.scope.rank(node.input(2)) not in (None, 1):
-        raise CannotConvert(node, f"the window has rank {node.scope.rank(node.input(2))}", supported="a vector")
+        raise CannotConvert(node, f"STFT gets a window of rank {node.scope.rank(node.input(2))}", supported="a vector")
     build, signal = node.build, node.input(0)
     parts = parts_of(node) if rank == 3 else 1
     if rank == 2:  # as inference and onnxruntime take real signals, beside what the text says

@@ -76,7 +76,9 @@ def adjugate_over_determinant(node: Node) -> str:
     build, shape = node.build, node.scope.shape(node.input(0))
     size = shape[-1] if shape else None
     if size not in (1, 2, 3):
-        raise CannotConvert(node, f"the matrices have {size or 'an unknown number of'} rows", supported="1 to 3 rows")
+        raise CannotConvert(
+            node, f"Inverse gets matrices of {size or 'an unknown number of'} rows", supported="1 to 3 rows"
+        )
     x = node.input(0)
     if size == 1:
         return str(build.Reciprocal(x))

@@ -66,7 +66,7 @@ def _turn(node: Node, angles: list[str]) -> str:
     if node.rank() == 4:
         return str(build.emit("RotaryEmbedding", [x, *angles], attributes))
     if node.rank() != 3:
-        raise CannotConvert(node, f"the data has rank {node.rank()}", supported="rank 3 or 4")
+        raise CannotConvert(node, f"RotaryEmbedding gets data of rank {node.rank()}", supported="rank 3 or 4")
     hidden, width = ((node.scope.shape(node.input(i)) or [None])[-1] for i in (0, 2))
     heads = node.attributes.get("num_heads", 0) if size else 0
     if not heads and isinstance(hidden, int) and isinstance(width, int) and width:

@@ -127,7 +127,7 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
     """(batch, heads, length, size), from (batch, length, heads * size) where the rank is 3; then in `order`."""
     rank, build, name = node.rank(QUERY), node.build, node.input(index)
     if rank not in (3, 4):
-        raise CannotConvert(node, f"the inputs have rank {rank}", supported="rank 3 or 4")
+        raise CannotConvert(node, f"Attention gets inputs of rank {rank}", supported="rank 3 or 4")
     if rank == 4:
         return str(build.Transpose(name, perm=order)) if order else name
     heads = node.attributes.get(HEADS[index], 0)

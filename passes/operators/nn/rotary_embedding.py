@@ -19,7 +19,7 @@ def rotate(node: Node) -> str:
     node.close("sums and rounds in another order")
     build, elem_type, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):
-        raise CannotConvert(node, f"the data has rank {rank}", supported="rank 3 or 4")
+        raise CannotConvert(node, f"RotaryEmbedding gets data of rank {rank}", supported="rank 3 or 4")
     if _turning(node, rank) % 2:
         raise CannotConvert(node, "the number of rotated elements of each head is odd", supported="an even number")
     x, cosine, sine = (build.Cast(name, to=T.FLOAT) if elem_type in SHORT else name for name in node.inputs[:3])

@@ -24,7 +24,7 @@ def count_by_comparison(node: Node) -> str:
     if mode not in MODES:
         raise CannotConvert(node, f"mode={mode}", supported=f"{', '.join(MODES)}")
     if rank not in (1, 2):
-        raise CannotConvert(node, f"the tokens have rank {rank}", supported="rank 1 or 2")
+        raise CannotConvert(node, f"TfIdfVectorizer gets tokens of rank {rank}", supported="rank 1 or 2")
     tokens, pool = _number(node)
     coordinates = np.array(node.attributes["ngram_indexes"])
     if len(set(coordinates)) < len(coordinates):

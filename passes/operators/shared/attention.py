@@ -33,7 +33,7 @@ def allowed_keys(node: Node, index: int, batch: Size, keys: Size, *, starts: boo
     if rank in (2, 3):
         return str(build.Unsqueeze(build.Greater(mask, build.constant(0, T.INT32)), [1] if rank == 3 else [1, 2]))
     if rank != 1:
-        raise CannotConvert(node, f"the attention mask has rank {rank}", supported="rank 1, 2 or 3")
+        raise CannotConvert(node, f"{node.op_type} gets a mask of rank {rank}", supported="rank 1, 2 or 3")
     key, mask = flat_indices.count(build, keys), build.Cast(mask, to=T.INT64)
     allowed = build.Less(key, _column(build, build.Slice(mask, [0], flat_indices.vector(build, [batch]))))
     if not starts or (known := _has_starts(node, index, batch)) is False:

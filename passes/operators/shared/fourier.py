@@ -37,7 +37,7 @@ def transformed(
         length = _double(node, size) if half else size
     if length == 0:
         if onesided and not half:
-            raise CannotConvert(node, "the transform has length 0", supported="1 or more")
+            raise CannotConvert(node, "the Fourier transform has length 0", supported="1 or more")
         return _of_no_point(node, x, rank, axis, parts, 1 if half else 2)
     wide = T.DOUBLE if elem_type == T.DOUBLE else T.FLOAT
     x = x if wide == elem_type else build.Cast(x, to=wide)
@@ -117,7 +117,7 @@ def given_length(node: Node, index: int) -> int | str | None:
     if held is not None and held.size == 1:
         length = int(held.reshape(-1)[0])
         if length < 1:
-            raise CannotConvert(node, f"the transform has length {length}", supported="1 or more")
+            raise CannotConvert(node, f"the Fourier transform has length {length}", supported="1 or more")
         return length
     return str(node.build.Cast(node.input(index), to=T.INT64))
 

@@ -248,7 +248,7 @@ def along_channels(node: Node, index: int, elem_type: int) -> str:
 def behind_channels(node: Node) -> list[int]:
     """All axes of the data after the second."""
     if node.rank() < 3:
-        raise CannotConvert(node, f"the data has rank {node.rank()}", supported="rank 3 or more")
+        raise CannotConvert(node, f"{node.op_type} gets data of rank {node.rank()}", supported="rank 3 or more")
     return list(range(2, node.rank()))
 
 
@@ -268,7 +268,7 @@ def as_image(node: Node) -> Replacement:
     if rank == 4:
         return None
     if rank < 2:
-        raise CannotConvert(node, f"the data has rank {rank}", supported="rank 2 or more")
+        raise CannotConvert(node, f"{node.op_type} gets data of rank {rank}", supported="rank 2 or more")
     dims, alone = node.scope.shape(node.input(0)) or [], not any(node.outputs[1:])
     if 0 in dims and alone:
         return node.input(0)  # there is nothing to compute

@@ -17,7 +17,7 @@ def gathered_where_true(node: Node) -> str:
     if condition is None:
         chosen = flat_indices.where_true(build, node.input(1))
     elif condition.ndim != 1:
-        raise CannotConvert(node, f"the condition has shape {list(condition.shape)}", supported="a vector")
+        raise CannotConvert(node, f"Compress gets a condition of shape {list(condition.shape)}", supported="a vector")
     else:
         chosen = build.constant(tensors.int64s(condition.nonzero()[0].tolist()))
     if "axis" not in node.attributes:

@@ -52,7 +52,7 @@ def repeats_to_copies(node: Node) -> str:
 def _copied(node: Node, value: str, count: int, axis: int) -> str:
     build, elem_type = node.build, node.elem_type()
     if count < 0:
-        raise CannotConvert(node, f"Tile repeats axis {axis} {count} times", supported="0 or more")
+        raise CannotConvert(node, f"Tile has the count {count} for axis {axis}", supported="0 or more")
     if count == 1:
         return value
     if count <= COUNTS.get(elem_type, -1):

@@ -35,7 +35,7 @@ def masked_triangle(node: Node) -> str:
 def _last_two(node: Node) -> tuple[Size, Size]:
     shape = node.scope.shape(node.input(0))
     if shape is not None and len(shape) < 2:
-        raise CannotConvert(node, f"the data has rank {len(shape)}", supported="rank 2 or more")
+        raise CannotConvert(node, f"Trilu gets data of rank {len(shape)}", supported="rank 2 or more")
     dims = shape[-2:] if shape is not None else [None, None]
     if all(isinstance(dim, int) for dim in dims):
         return dims[0], dims[1]  # type: ignore[return-value]

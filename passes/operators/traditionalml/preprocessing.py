@@ -23,7 +23,7 @@ def normalized(node: Node) -> str:
     if norm not in ("MAX", "L1", "L2"):
         raise fault(f"norm is {norm!r}; it is one of MAX, L1, L2", node.proto)
     if node.scope.rank(node.input(0)) not in (None, 1, 2):
-        raise CannotConvert(node, "the data has rank 3 or more", supported="a matrix of rows, or one row")
+        raise CannotConvert(node, "Normalizer gets data of rank 3 or more", supported="a matrix of rows, or one row")
     node.close("sums in another order")
     x = recast(build, node.input(0), node.elem_type(), elem_type)
     if norm == "MAX":

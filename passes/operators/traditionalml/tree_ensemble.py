@@ -119,7 +119,9 @@ def rows_of_features(node: Node) -> None:
     if rank == 1:
         node.set_input(0, node.build.Reshape(node.input(0), [1, -1]))
     elif rank not in (None, 2):
-        raise CannotConvert(node, f"the features have rank {rank}", supported="a matrix of rows, or one row")
+        raise CannotConvert(
+            node, f"{node.op_type} gets features of rank {rank}", supported="a matrix of rows, or one row"
+        )
 
 
 # --- the regressor becomes TreeEnsemble -------------------------------------------------------------------
@@ -155,7 +157,9 @@ def regressor_to_ensemble(node: Node) -> str:
         )
     at_last = transform if any(base) or averaged or transform not in TRANSFORMS else "NONE"
     if at_last == "SOFTMAX_ZERO" and node.build.opset < OPSET:
-        raise CannotConvert(node, f"SOFTMAX_ZERO follows base_values or an average; supported: from opset {OPSET} on")
+        raise CannotConvert(
+            node, f"post_transform=SOFTMAX_ZERO follows base_values or an average; supported: from opset {OPSET} on"
+        )
     if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
         raise CannotConvert(
             node, "base_values is given for a target that no leaf votes for; supported: votes for every target"

@@ -234,7 +234,7 @@ def test_instance_normalization(shape, held):
 def test_axes_behind_the_channels_must_exist(call):
     source = model(f"y = {call}", OPSET, inputs="float[2,3] x, float[3] s", outputs="float[2,3] y")
     result = convert.attempt(source, {"": OPSET}, ops=[("", call.partition("(")[0])])
-    assert "the data has rank 2; supported: rank 3 or more" in str(result.refusals[0])
+    assert "gets data of rank 2; supported: rank 3 or more" in str(result.refusals[0])
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

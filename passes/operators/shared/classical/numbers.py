@@ -14,7 +14,9 @@ def rows_as(node: Node, elem_type: int) -> str:
     """The rows of features in an element type; one alone becomes a matrix."""
     rank, x = node.scope.rank(node.input(0)), node.input(0)
     if rank not in (None, 1, 2):
-        raise CannotConvert(node, f"the features have rank {rank}", supported="a matrix of rows, or one row")
+        raise CannotConvert(
+            node, f"{node.op_type} gets features of rank {rank}", supported="a matrix of rows, or one row"
+        )
     if rank == 1:
         x = node.build.Reshape(x, [1, -1])
     return recast(node.build, x, node.elem_type(), elem_type)

@@ -70,7 +70,7 @@ def test_what_cannot_be_expressed():
         outputs="float[A,B,C] y",
     )
     check_refused(
-        "y = DFT(x, n)", 17, 16, "the transform has length 0", inputs="float[2,5,1] x", outputs="float[A,B,C] y", constants="int64 n = {0}",
+        "y = DFT(x, n)", 17, 16, "the Fourier transform has length 0", inputs="float[2,5,1] x", outputs="float[A,B,C] y", constants="int64 n = {0}",
     )  # fmt: skip
     check_refused(
         "y = DFT(x)",

@@ -65,9 +65,9 @@ def test_a_real_signal_of_batch_and_time_as_onnxruntime_takes_it(dims, onesided)
 
 def test_a_signal_without_a_batch_is_refused():
     io = {"inputs": "float[16] x", "outputs": "float[P,Q,R,S] y", "constants": "int64 s = {4}, int64 n = {8}"}
-    check_refused("y = STFT(x, s, , n)", 17, 16, "the signal has rank 1", **io)
+    check_refused("y = STFT(x, s, , n)", 17, 16, "STFT gets a signal of rank 1", **io)
     io = {"inputs": "float[1,4,1] x, float[1,2] w", "outputs": "float[A,B,C,D] y", "constants": "int64 s = {1}"}
-    check_refused("y = STFT(x, s, w)", 17, 16, "the window has rank 2; supported: a vector", **io)
+    check_refused("y = STFT(x, s, w)", 17, 16, "STFT gets a window of rank 2; supported: a vector", **io)
 
 
 def test_a_step_behind_the_signal_leaves_one_frame():

@@ -159,7 +159,7 @@ def test_what_cannot_be_said_is_refused():
         check_refused(calls("Attention", attention, {"num_heads": [N], name: [1]})[:1], f"{name}=1")
     square = np.ones((B, 1, 8, 8), np.int32)
     check_refused(
-        calls("Attention", {**attention, "mask_index": square}, {"num_heads": [N]})[:1], "the attention mask has rank 4"
+        calls("Attention", {**attention, "mask_index": square}, {"num_heads": [N]})[:1], "gets a mask of rank 4"
     )
     sizes = {"num_heads": [N], "qkv_hidden_sizes": [[8, 8, 12]]}
     wide = {"input": (B, S, 8), "weights": (8, 28), "bias": (28,)}

@@ -75,7 +75,7 @@ def test_inverses():
     xs = [regular(1), regular(2), regular(3), regular(2, 2), regular(3, 2, 2), np.array([[0.0, 2.0], [4.0, 0.0]])]
     assert check(calls("Inverse", {"X": xs}, types=[FLOAT, DOUBLE, HALF]), symbolic=False) == 18
     check_refused(
-        calls("Inverse", {"X": regular(4)}, types=[FLOAT]), "the matrices have 4 rows; supported: 1 to 3 rows"
+        calls("Inverse", {"X": regular(4)}, types=[FLOAT]), "Inverse gets matrices of 4 rows; supported: 1 to 3 rows"
     )
 
 

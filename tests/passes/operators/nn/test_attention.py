@@ -182,7 +182,7 @@ def test_masks_of_integers_are_refused():
         ("scale=-1.0", SELF["inputs"], "scale=-1 is negative"),
         ("softmax_precision=7", SELF["inputs"], "softmax_precision=7; supported: a floating-point type"),
         ("q_num_heads=2", "float[2,4,8] q, float[2,6,8] k, float[2,6,8] v", "the attribute kv_num_heads is missing"),
-        ("", "float[2,4] q, float[2,6] k, float[2,6] v", "the inputs have rank 2; supported: rank 3 or 4"),
+        ("", "float[2,4] q, float[2,6] k, float[2,6] v", "Attention gets inputs of rank 2; supported: rank 3 or 4"),
         ("", "float[2,3,4,8] q, float[2,2,6,8] k, float[2,2,6,8] v", "3 query heads and 2 key heads"),
         ("", "float q, float k, float v", "rank"),
     ],

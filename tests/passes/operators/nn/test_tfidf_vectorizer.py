@@ -94,7 +94,7 @@ def test_strings_are_numbered(domains):
         ),
         (call(skip=-1), "4", "max_skip_count=-1; supported: 0 or more"),
         (call("LOG"), "4", "mode=LOG; supported: TF, IDF, TFIDF"),
-        (call(), "1,2,3", "the tokens have rank 3"),
+        (call(), "1,2,3", "TfIdfVectorizer gets tokens of rank 3"),
     ],
 )
 def test_other_calls_are_refused_below_9(body, dims, why):

@@ -37,4 +37,4 @@ def test_compress_by_a_run_time_condition_below_9(kind, chosen, known):
 
 def test_a_condition_that_is_no_vector_is_refused():
     io = {"inputs": "float[1] x", "outputs": "float[A] y", "constants": "bool c = {0}"}
-    check_refused("y = Compress(x, c)", 9, 8, "the condition has shape []; supported: a vector", **io)
+    check_refused("y = Compress(x, c)", 9, 8, "Compress gets a condition of shape []; supported: a vector", **io)

@@ -89,7 +89,7 @@ def test_copies_of_nothing_may_be_as_many_as_there_are_numbers(elem_type):
 
 def test_fewer_copies_than_none_are_refused():
     io = {"inputs": "int32[2] x", "outputs": "int32[A] y", "constants": "int64[1] r = {-1}"}
-    check_refused("y = Tile(x, r)", 6, 5, "-1 times", **io)
+    check_refused("y = Tile(x, r)", 6, 5, "the count -1 for axis", **io)
 
 
 def test_a_count_that_the_type_of_the_data_does_not_hold():
