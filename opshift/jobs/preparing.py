@@ -165,7 +165,10 @@ def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
 
 
 def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:
-    """Correct a type by values seen in a run: their rank, and no size that one of them contradicts."""
+    """Correct the declared type of a new input of an extracted part by the values that it has in a run of the whole model.
+
+    The rank becomes that of the values, and a size that a value contradicts becomes dynamic.
+    """
     shapes = [value.shape for value in seen if hasattr(value, "shape")]
     if value_type.WhichOneof("value") != "tensor_type" or not shapes:
         return value_type

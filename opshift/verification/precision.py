@@ -55,10 +55,10 @@ def narrowest(model: ModelProto, *, computed: bool) -> int:
 
 
 def as_written(model: ModelProto) -> ModelProto:
-    """Make a form in which onnxruntime rounds to float16 after every node; else return the model.
+    """Copy a float16 model with Identity nodes that make onnxruntime round to float16 after each node.
 
-    It computes float16 in float32, and leaves out the rounding between two such nodes. Identity has a kernel for
-    float16, which a single one between nodes of float32 does not use.
+    On a CPU, onnxruntime computes float16 nodes in float32, and drops the rounding between two of them. Identity has a
+    kernel for float16, but onnxruntime uses it only where two of them follow each other. Other models are returned.
     """
     if narrowest(model, computed=True) != TensorProto.FLOAT16:
         return model

@@ -46,13 +46,13 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 class _Nodes(list[NodeProto]):
-    """Nodes before a call that check whether it may run."""
+    """The nodes of a check that is put in front of a node: it fails where an old onnxruntime returns garbage."""
 
     def __init__(self, before: NodeProto):
         self.before = before
 
     def made(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node, and return the name of its output. Used to build a check."""
+        """Add a node to the check, and return the name of its output."""
         output = f"{self.before.output[0]} ~{op}{len(self)}"
         protos = [make_attribute(name, value) for name, value in attributes.items()]
         self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=protos))

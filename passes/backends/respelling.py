@@ -152,7 +152,7 @@ def _spell_condition(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodePr
 
 
 def _spell_reshape(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
-    """A Reshape to a matrix in place of Flatten."""
+    """Replace Flatten by Reshape to a matrix, for a backend that takes no such Flatten; empty if a size is unknown."""
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
     dims = scope.shape(node.input[0]) or []
     sizes = [size for size in dims if isinstance(size, int)]

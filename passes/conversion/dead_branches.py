@@ -37,7 +37,10 @@ def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tu
 
 
 def _copy_live_branch(node: NodeProto, scope: Scope) -> bool:
-    """Copy the live branch of an If over the dead one; returns whether it did. Runs for each If."""
+    """Copy the live branch of an If over the dead one, which then cannot make the conversion fail; returns whether it did.
+
+    Runs for each If of a model whose conversion was refused; one without a constant condition stays.
+    """
     branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
     condition = scope.array(node.input[0]) if node.input and len(branches) == 2 else None
     if condition is None or condition.size != 1:

@@ -177,7 +177,7 @@ def _convert(name: str, given: Any, elem_type: int) -> Any:
         made, fit = _numbers(members, elem_type, dtype)
     if not fit:
         what = "strings" if elem_type == TensorProto.STRING else str(dtype)
-        raise ValueError(f"{given!r} is not a value that input {name!r} takes; it takes {what}")
+        raise ValueError(f"input {name!r} cannot have the value {given!r}; its elements are {what}")
     return made.reshape(held.shape)
 
 

@@ -130,7 +130,7 @@ def find_recognisable(name: str) -> Op:
         return op
     if definable.is_defined(*op):
         why = "opshift cannot recognise its definition (docs/definitions.md lists those that fold)"
-        raise ValueError(f"{name} cannot be folded: {why}")
+        raise ValueError(f"nodes cannot be folded into {name}: {why}")
     if schemas.versions(*op):
         raise ValueError(
             f"{name} has no definition that could be folded; docs/definitions.md lists the operators that have one"

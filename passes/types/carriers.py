@@ -57,7 +57,7 @@ def _numbers(name: str, text: str) -> list[int]:
         raise ValueError(f"--interface {text}: unknown type {unknown[0]}{hint(unknown[0], [*known, *ALIASES])}")
     found = [NUMBERS[each.upper()] for each in names if each.upper() in NUMBERS]
     if not found:
-        raise ValueError(f"--interface {text}: the installed onnx does not know {name}")
+        raise ValueError(f"--interface {text}: the installed version of onnx does not know the type {name}")
     return found
 
 

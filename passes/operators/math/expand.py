@@ -25,7 +25,7 @@ def tile(node: Node) -> str:
     if length is None:
         raise CannotConvert(
             node,
-            "the length of the input shape is unknown",
+            "the length of the input 'shape' is unknown",
             supported="a shape of known length, or a scalar to expand",
         )
     if dims is None:

@@ -85,7 +85,7 @@ def _project(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     if elem_type != TensorProto.BFLOAT16:
         raise CannotConvert(
-            node, "gate_weight has an element type that no onnxruntime kernel supports", supported="bfloat16"
+            node, "the input gate_weight has an element type that no onnxruntime kernel supports", supported="bfloat16"
         )
     node.close("sums in another order")
     gate, weight = (recast(build, node.input(index), elem_type, TensorProto.FLOAT) for index in (2, 3))

@@ -23,7 +23,7 @@ EXACT = 2**24
 """Up to it, float32 holds every integer."""
 
 
-@says("Replaced ConvInteger by subtracting zero points and Conv on floats, exact below 2**24")
+@says("Replaced ConvInteger by Conv of floats, whose sums stay below 2**24 and so are exact")
 def convolution_of_integers(node: Node) -> str:
     _check_vectors(node, (2, 3))
     return _convolve(node, 0, 1, 2, 3)

@@ -39,7 +39,7 @@ def classes_to_pairs(node: Node) -> None:
         _set_pairs(node, T.INT64, positions, T.STRING, classes, _default(node, T.STRING))
 
 
-@says("Replaced LabelEncoder for other pairs than string and position by CategoryMapper or a table")
+@says("Replaced LabelEncoder by CategoryMapper, or by a lookup table for other types of keys and values")
 def pairs_to_categories(node: Node) -> Replacement:
     (key_kind, keys), (value_kind, values) = _pairs(node)
     default = _default(node, value_kind)

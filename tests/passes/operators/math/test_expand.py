@@ -53,7 +53,7 @@ def test_what_repeats_follows_from_known_sizes(size):
 
 def test_expand_to_an_unknown_rank_is_refused():
     io = {"inputs": "float[1,3] x, int64[N] s", "outputs": "float[A,B] y"}
-    check_refused("y = Expand(x, s)", 8, 7, "the length of the input shape is unknown", **io)
+    check_refused("y = Expand(x, s)", 8, 7, "the length of the input 'shape' is unknown", **io)
 
 
 def test_expand_of_an_unknown_rank_is_refused():
