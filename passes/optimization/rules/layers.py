@@ -128,6 +128,8 @@ def multiply_reshaped_rows(call: Call) -> Outcome:
             continue
         if call.space.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():
             continue
+        if (added := splat(call, other)) is not None and not added:
+            continue  # which goes for itself
         flat = call.emit("Reshape", [before.input(0), call.constant(tensors.int64s([-1, width]))])
         layer = call.emit("Gemm", [flat, made.input(1), call.input(other)])
         call.proto.op_type = "Reshape"

@@ -125,6 +125,13 @@ def test_layers_of_other_rows_stay(source):
     assert [n.op_type for n in optimized(source).graph.node] == [n.op_type for n in source.graph.node]
 
 
+def test_a_bias_of_zeros_goes_instead():
+    source = reshaped(shape=(2, 3, 2, 3))
+    bias = next(tensor for tensor in source.graph.initializer if tensor.name == "b")
+    bias.CopyFrom(onnx.numpy_helper.from_array(np.zeros(tuple(bias.dims), np.float32), "b"))
+    assert [n.op_type for n in optimized(source).graph.node] == ["Reshape", "MatMul"]
+
+
 MODEL = """
 <ir_version: 8, opset_import: ["" : 18, "local" : 1]>
 g (float[2,3] x, bool c) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float k = {0.5}> {
