@@ -165,7 +165,7 @@ def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
 
 
 def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:
-    """Correct the declared type of a new input of an extracted part by the values that it has in a run of the whole model.
+    """Correct the declared type of a new input of a part by the values that it has in a run of the whole model.
 
     The rank becomes that of the values, and a size that a value contradicts becomes dynamic.
     """

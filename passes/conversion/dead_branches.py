@@ -37,7 +37,7 @@ def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tu
 
 
 def _copy_live_branch(node: NodeProto, scope: Scope) -> bool:
-    """Copy the live branch of an If over the dead one, which then cannot make the conversion fail; returns whether it did.
+    """Copy the live branch of an If over the dead one, which then cannot make the conversion fail; return whether.
 
     Runs for each If of a model whose conversion was refused; one without a constant condition stays.
     """

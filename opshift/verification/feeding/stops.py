@@ -91,7 +91,8 @@ def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
 def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> list[int]:
     """Guess input sizes that the model accepts, from the errors of two runs at sizes that it does not accept.
 
-    Runs in the search for inputs. In the errors, one number grows with the size, and another one stays: find where both meet.
+    Runs in the search for inputs. In the errors, one number grows with the size, and another one stays: they meet
+    at the size.
 
     An image of 64 pixels has 16 patches, and one of 128 has 64, where 196 are asked for: 224 pixels have them.
     `power` is how many dimensions have the size.
