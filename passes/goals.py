@@ -250,6 +250,7 @@ class Goal:
 
     @staticmethod
     def _respelling(backend: Backend) -> list[Stage]:
+        """List the stage that writes refused calls in other forms, if the backend has limits that other forms avoid."""
         from opshift.passes.stages.respell import Respell
 
         respell = Respell(backend)

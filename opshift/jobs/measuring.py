@@ -546,6 +546,7 @@ class _Settling:
         shares = _shares(self._side.model, outputs)
 
         def divided(names: Sequence[str], count: int) -> list[_Part]:
+            """Divide a part into smaller ones, and measure each alone."""
             pieces = _divide(names, count)
             return [
                 _Part(each, self._alone(each, outputs, runs), sum(shares[name] for name in each)) for each in pieces

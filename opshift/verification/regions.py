@@ -155,12 +155,12 @@ class Comparison:
         Asked for each value that both models have.
         """
         a, b = self.before.pieces.nodes[one], self.after.pieces.nodes[other]
-        if not self._is_same_operator(a, b, self.before.opsets, self.after.opsets):
+        if not self._compare_operators(a, b, self.before.opsets, self.after.opsets):
             return False
         reads = [list(body.pieces.reads(k)) for body, k in ((self.before, one), (self.after, other))]
         return list(a.input) == list(b.input) and all(map(self.is_shared, {*a.input, *reads[0], *reads[1]}))
 
-    def _is_same_operator(
+    def _compare_operators(
         self, a: NodeProto, b: NodeProto, opsets: Mapping[str, int], others: Mapping[str, int]
     ) -> bool:
         """Whether two nodes have the same operator, version and attributes, subgraphs and functions included.
@@ -176,19 +176,19 @@ class Comparison:
         if function is not None or other is not None:
             if key not in self._same_functions:
                 self._same_functions[key] = True  # for calls of itself
-                same = function is not None and other is not None and self._is_same_function(function, other)
+                same = function is not None and other is not None and self._compare_functions(function, other)
                 self._same_functions[key] = same
             return self._same_functions[key]
         if self.before.since(a, opsets) != self.after.since(b, others):
             return False
         inner = zip(subgraphs(a), subgraphs(b), strict=True) if a.attribute else ()
         return all(
-            self._is_same_operator(x, y, opsets, others)
+            self._compare_operators(x, y, opsets, others)
             for (_, _, one), (_, _, two) in inner
             for x, y in zip(one.node, two.node, strict=True)
         )
 
-    def _is_same_function(self, function: FunctionProto, other: FunctionProto) -> bool:
+    def _compare_functions(self, function: FunctionProto, other: FunctionProto) -> bool:
         """Whether two functions are the same but for opsets at which their operators have the same versions."""
         one, two = FunctionProto(), FunctionProto()
         one.CopyFrom(function)
@@ -197,7 +197,7 @@ class Comparison:
         if one.SerializeToString(deterministic=True) != two.SerializeToString(deterministic=True):
             return False
         opsets, others = imports.opsets(function), imports.opsets(other)
-        return all(self._is_same_operator(a, b, opsets, others) for a, b in zip(one.node, two.node, strict=True))
+        return all(self._compare_operators(a, b, opsets, others) for a, b in zip(one.node, two.node, strict=True))
 
     def regions(self) -> list[Region]:
         """List the regions, in the order of the second model. The proof runs these one by one."""

@@ -60,6 +60,10 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
 
 
 def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bool:
+    """Whether a limit of the backend refuses a call, so that it has to be written in another form.
+
+    Asked for each limit of a node's operator.
+    """
     schema = schemas.schema("", node.op_type, version)
     if schema is None or not limit.holds("", node.op_type, version):
         return False

@@ -26,6 +26,10 @@ class CopyOutputs:
         return f"copy outputs for {self.backend.name}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        """Put an Identity behind each output that the backend would yield in another shape.
+
+        The stage loop calls it, last for such a backend.
+        """
         makers = find_copied_outputs(model, self.backend, facts.folder)
         if not makers:
             return Result(model, (), ())

@@ -23,6 +23,10 @@ class Dequantize:
     name = "dequantize"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        """Replace scaled integer products by products of dequantized floats, if the model has any.
+
+        The stage loop calls it.
+        """
         if facts.survey is not None and {op for _, op in facts.survey.calls}.isdisjoint(_INTEGER_PRODUCTS):
             return Result(model, (), ())
         folded = fold(model, ops=[SCALED], folder=facts.folder)
