@@ -20,6 +20,7 @@ from opshift.passes.records import dataclass
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over
+from opshift.passes.rewrite.retyping import keep_low_bits, retype_constants
 
 T = TensorProto
 LARGEST = 2**31 - 1  # bytes: what a file without external data can hold
@@ -123,7 +124,7 @@ class _IntegerRetyping:
             for value in (*body.input, *body.output):
                 self._retype_value(value)
             for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
-                if self._retype_tensor(tensor, tensor.name):
+                if self.retype_tensor(tensor, tensor.name):
                     self._note(tensor.name, "value")
 
     def _retype_node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
@@ -175,7 +176,7 @@ class _IntegerRetyping:
         elif any(f"tensor({n.name})" in (type_text(value.type) or "") for n in self._missing.values()):
             self._refuse(value.name, f"it is {type_text(value.type)}; supported: tensors")
 
-    def _retype_tensor(self, tensor: TensorProto, name: str) -> bool:
+    def retype_tensor(self, tensor: TensorProto, name: str) -> bool:
         """Store a tensor in the wider type; returns False if it needs no change. Part of the pass."""
         narrow = self._missing.get(tensor.data_type)
         if narrow is None:
@@ -191,12 +192,6 @@ class _IntegerRetyping:
         tensor.CopyFrom(carried)
         return True
 
-    def constants_of(self, node: Node) -> None:
-        """Retype the tensors in a node's attributes. Used for Constant nodes."""
-        for attribute in node.proto.attribute:
-            for tensor in (attribute.t, attribute.sparse_tensor.values):
-                node.touched |= self._retype_tensor(tensor, node.name)
-
     def _note(self, name: str, op: str) -> None:
         how = "Stored 2- and 4-bit integers as 8-bit ones"
         self._ledger.changes.append(Change(name, op, "", self._opset, self._opset, how))
@@ -207,10 +202,6 @@ class _IntegerRetyping:
 
 
 # --- what makes a narrow integer: node is written anew, question asks about the source ------------------------------
-
-
-def _constant(node: Node, question: Node, model: _IntegerRetyping) -> None:
-    model.constants_of(node)
 
 
 def _clip_twice(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
@@ -251,8 +242,8 @@ def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
             "the node reinterprets the bits of 2- or 4-bit integers as a type that is no integer",
             supported="integers",
         )
-    wide = node.build.Cast(node.input(0), to=narrow.carrier)
-    return _low_bits(node, wide, narrow)
+    wide = str(node.build.Cast(node.input(0), to=narrow.carrier))
+    return keep_low_bits(node.build, wide, narrow.lowest, narrow.highest, narrow.carrier)
 
 
 def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
@@ -268,26 +259,14 @@ def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) 
         why = f"a cast of fractions to {narrow.name}: runtimes disagree on the rounding; supported: integers"
         raise CannotConvert(question, why)
     wide = str(node.build.again(node.proto, node.inputs, **attributes))
-    return wide if fits else _low_bits(node, wide, narrow)
-
-
-def _low_bits(node: Node, wide: str, narrow: Narrow) -> str:
-    """Keep the low bits of a byte: (x + offset) mod size - offset. Used for casts to 2- or 4-bit integers.
-
-    A byte that overflows wraps by a multiple of the size.
-    """
-    build = node.build
-    offset, size = (build.constant(n, narrow.carrier) for n in (-narrow.lowest, narrow.highest - narrow.lowest + 1))
-    if not narrow.lowest:
-        return str(build.Mod(wide, size))
-    return str(build.Sub(build.Mod(build.Add(wide, offset), size), offset))
+    return wide if fits else keep_low_bits(node.build, wide, narrow.lowest, narrow.highest, narrow.carrier)
 
 
 MAKERS: dict[str, Callable[[Node, Node, _IntegerRetyping], str | None]] = {
     "BitCast": _bits_cast,
     "Cast": _cast,
     "CastLike": _cast_like,
-    "Constant": _constant,
-    "ConstantOfShape": _constant,
+    "Constant": retype_constants,
+    "ConstantOfShape": retype_constants,
     "QuantizeLinear": _clip_twice,
 }

@@ -30,6 +30,7 @@ from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over
+from opshift.passes.rewrite.retyping import keep_low_bits, retype_constants
 from opshift.passes.types.carriers import Carriers
 from opshift.passes.types.narrow_floats import round_to_power, rounded
 
@@ -174,7 +175,7 @@ class _Retyping:
                     self._note(value.name, "value", f"It is {self._spelled(kinds)}")
             for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
                 elem_type = tensor.data_type
-                if self._tensor(tensor, tensor.name):
+                if self.retype_tensor(tensor, tensor.name):
                     self._note(tensor.name, "value", f"Its values are {self._spelled({elem_type})}")
 
     def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
@@ -285,7 +286,7 @@ class _Retyping:
             each.elem_type = self.carriers[each.elem_type]
         return bool(found)
 
-    def _tensor(self, tensor: TensorProto, name: str) -> bool:
+    def retype_tensor(self, tensor: TensorProto, name: str) -> bool:
         """Store a tensor in the wider type; returns False if it needs no change."""
         carrier = self.carriers.get(tensor.data_type)
         if carrier is None:
@@ -303,12 +304,6 @@ class _Retyping:
         tensor.CopyFrom(carried)
         return True
 
-    def constants_of(self, node: Node) -> None:
-        """Retype the tensors in a node's attributes."""
-        for attribute in node.proto.attribute:
-            for tensor in (attribute.t, attribute.sparse_tensor.values):
-                node.touched |= self._tensor(tensor, node.name)
-
     def _spelled(self, elem_types: set[int]) -> str:
         pairs = (
             f"{element_name(self.carriers[elem_type])} with the values of {element_name(elem_type)}"
@@ -325,10 +320,6 @@ _FLOATS = (T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.FLOAT8E4M3FN, T.FLOAT8E4M
 
 
 # --- what makes a value of a carried type: node is written anew, question asks about the source ---------------------
-
-
-def _constant(node: Node, question: Node, model: _Retyping) -> None:
-    model.constants_of(node)
 
 
 def _quantize(node: Node, question: Node, model: _Retyping) -> str | None:
@@ -389,9 +380,8 @@ def _low_bits(build: Builder, x: str, form: Integers, carrier: int, whole: bool)
     """(x + offset) mod size - offset: of a number that does not fit, the low bits are kept, of a fraction nothing."""
     work = carrier if isinstance(FORMATS[carrier], Integers) else T.INT32
     wide = build.Cast(x if whole else build.Cast(x, to=T.INT32), to=work)
-    offset, size = (build.constant(n, work) for n in (-form.lowest, form.highest - form.lowest + 1))
-    low = build.Sub(build.Mod(build.Add(wide, offset), size), offset) if form.lowest else build.Mod(wide, size)
-    return str(low if work == carrier else build.Cast(low, to=carrier))
+    low = keep_low_bits(build, str(wide), form.lowest, form.highest, work)
+    return low if work == carrier else str(build.Cast(low, to=carrier))
 
 
 def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
@@ -410,7 +400,7 @@ _MAKERS: Mapping[str, Callable[[Node, Node, _Retyping], str | None]] = {
     "BitCast": _bits_cast,
     "Cast": _cast,
     "CastLike": _cast_like,
-    "Constant": _constant,
-    "ConstantOfShape": _constant,
+    "Constant": retype_constants,
+    "ConstantOfShape": retype_constants,
     "QuantizeLinear": _quantize,
 }
