@@ -50,8 +50,8 @@ def test_what_is_a_scalar_or_not_known_stays(source):
 
 
 def test_openvino_runs_it():
-    """It says: Rank of If condition input must be equal to 0 or 1."""
+    """It says "Rank of If condition input must be equal to 0 or 1", as its target file does, so that there is nothing to learn."""
     pytest.importorskip("openvino")
     found = opshift.try_in(of(), "openvino").tried
     assert found.agrees
-    assert {learnt.how for learnt in found.learnt} == {"made its condition a scalar"}
+    assert not found.learnt
