@@ -118,6 +118,14 @@ def test_outputs_need_no_declared_type(name):
     assert_near(OnnxRuntime(lowered(store.read(name)[0])[0]).run(feeds), OnnxRuntime(result).run(feeds))
 
 
+@pytest.mark.parametrize("name", ["words", "ordinal_words", "lightgbm_missing"])
+def test_an_empty_batch_stays_one(name):
+    model, feeds = store.read(name)
+    source, result = lowered(model)
+    empty = {key: value[:0] for key, value in feeds.items()}
+    assert_near(OnnxRuntime(source).run(empty), OnnxRuntime(result).run(empty))
+
+
 @pytest.mark.parametrize("name", ["tree_two_targets", "lightgbm_missing", "xgboost_missing"])
 def test_mnn_gets_no_comparison_that_it_computes_wrongly(name):
     model, feeds = store.read(name)

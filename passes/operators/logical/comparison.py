@@ -61,10 +61,14 @@ def _found_among(node: Node) -> str | None:
     words = [word.decode() if isinstance(word, bytes) else str(word) for word in known.tolist()]
     if len(set(words)) < len(words):
         return None
+    rows, may_be_empty = build.Reshape(node.input(0), [-1, 1]), not all(isinstance(dim, int) and dim for dim in dims)
+    if may_be_empty:  # onnxruntime's TfIdfVectorizer takes no empty batch: one row is added, and dropped
+        rows = build.Concat(rows, build.constant([[""]], T.STRING), axis=0)
     counts = build.TfIdfVectorizer(
-        build.Reshape(node.input(0), [-1, 1]), mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0,
+        rows, mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0,
         ngram_counts=[0], ngram_indexes=list(range(len(words))), pool_strings=words,
     )  # fmt: skip
+    counts = build.Slice(counts, [0], [-1], [0]) if may_be_empty else counts
     found = build.Greater(counts, build.constant(0.0, T.FLOAT))
     if len(dims) == 2:
         return str(found)

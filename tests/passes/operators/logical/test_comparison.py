@@ -90,13 +90,16 @@ def test_strings_beside_a_list_of_known_ones_are_counted_below_19():
     io = {"inputs": "string[N,1] a", "outputs": "bool[N,2] y", "constants": 'string[2] words = {"a", ""}'}
     grams = "max_gram_length=1, max_skip_count=0, min_gram_length=1, mode=TF, ngram_counts=[0], ngram_indexes=[0, 1]"
     after = f"""t1 = Reshape(a, [-1, 1])
-        t2 = TfIdfVectorizer<{grams}, pool_strings=['a', '']>(t1)
-        y = Greater(t2, 0.0)"""
+        t2 = Concat<axis=0>(t1, object:[['']])
+        t3 = TfIdfVectorizer<{grams}, pool_strings=['a', '']>(t2)
+        t4 = Slice(t3, [0], [-1], [0])
+        y = Greater(t4, 0.0)"""
     feeds = {"a": np.array([["a"], ["b"], [""], ["A"]], object)}
     check("y = Equal(a, words)", 19, after, 18, feeds=feeds, **io)
     source = model("y = Equal(a, words)", 19, **io)
     result = convert.attempt(source, {"": 9}).model
     assert evaluate(result, feeds)[0].tolist() == [[True, False], [False, False], [False, True], [False, False]]
+    assert evaluate(result, {"a": feeds["a"][:0]})[0].shape == (0, 2)
 
 
 @pytest.mark.parametrize("op", ["Greater", "Less"])
