@@ -22,6 +22,7 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 OPSET = 18
+FASTER = "several times as fast from opset 11 on, which has GatherElements"
 AGGREGATES = (AVERAGE, SUM, MIN, MAX)  # as TreeEnsemble numbers them
 NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 """The transforms of TreeEnsemble by number, of which onnxruntime swaps 1 and 2 of the text."""
@@ -34,6 +35,7 @@ def classify_by_tables(node: Node) -> list[str]:
 
 @says("Replaced the tree classifier by comparing all nodes, Where among the leaves, and ArgMax of the votes")
 def classify_by_choices(node: Node) -> list[str]:
+    node.remarks.append(FASTER)
     return _classify(node, elements=False)
 
 
@@ -83,6 +85,7 @@ def regress_by_tables(node: Node) -> str:
 
 @says("Replaced the tree regressor by comparing all nodes, Where among the leaves, and their sum")
 def regress_by_choices(node: Node) -> str:
+    node.remarks.append(FASTER)
     return _regress(node, elements=False)
 
 
@@ -119,6 +122,7 @@ def evaluate_by_tables(node: Node) -> str:
 
 @says("Replaced TreeEnsemble by comparing all nodes, Where among the leaves, and their sum")
 def evaluate_by_choices(node: Node) -> str:
+    node.remarks.append(FASTER)
     return _evaluate(node, elements=False)
 
 
