@@ -16,6 +16,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.records import replace
 from opshift.verification import interfaces
+from opshift.verification.aligning import align
 from opshift.verification.bounds import FLIPS
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import DRAWN, Asked
@@ -25,7 +26,7 @@ from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification
 from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
 
-_ROUNDS = 16
+_ROUNDS = 3
 """How often names that turn out to mean other values are given up, and the parts around them compared as one."""
 
 
@@ -70,7 +71,7 @@ def verify_sides(
     if wanted.engines or wanted.tolerances or whole.cast or rounded_to or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
-    manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
+    manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges, promise)
     with suppress(EngineError):
         return _with_regions(before, after, whole, manner, wanted, remarks, promise=promise)
     return _without_regions(whole, remarks)
@@ -103,6 +104,8 @@ def _with_regions(
     promise: bool,
 ) -> Verification:
     """Prove the regions that differ, and combine that with the run of the whole models into one answer."""
+    if not promise:
+        after = align(Body(before), Body(after))
     bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, replace(before, engine=whole.first)
     if not feeds and (part := runnable_part(before)) is not None:
         shown, whole.why = part
@@ -201,17 +204,17 @@ def _decides(side: Side) -> bool:
 
 
 def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
-    """If values of one name differ, merge the regions around that name and compare again.
+    """If values of one name differ, merge the regions around that name and compare again; at last without any name.
 
     Only for models that opshift did not make, where equal names may be chance.
     """
     rejected: set[str] = set()
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
         differing = differing.difference(outputs)
         if not differing:
             break
-        rejected |= differing
+        rejected |= differing if turn + 1 < _ROUNDS else prover.landmarks.difference(outputs)
         findings = prover.prove(rejected, drawn=False)
     return findings if prover.failures else prover.prove(rejected)
 

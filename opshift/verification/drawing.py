@@ -32,6 +32,7 @@ ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
 WHOLE_TABLES = "whole tables"
 """A table is read as far as it goes: how far a user's lengths reach, no run can show."""
 ROWS = "different rows"
+TINY = "tiny numbers"
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def draw(
         for turn in range(1, turns):
             yield Draw(_ON_LINES, varied(partial(_put_on_lines, lines=lines, turn=turn)))
         if floats:
-            yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
+            yield Draw(TINY, varied(lambda v: normal(v) * 2.0**-13))
         elif whole:
             yield Draw("negative integers", varied(normal, _negate))
         if truths:

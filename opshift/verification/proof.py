@@ -24,7 +24,7 @@ from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
 from opshift.verification.bounds import SAME, Closeness, Runs, is_all_nan, is_float, judge, move_by_rounding
 from opshift.verification.compare import identical
-from opshift.verification.drawing import ORDINARY, ROWS, SPECIAL, WHOLE_TABLES, Draw, draw
+from opshift.verification.drawing import ORDINARY, ROWS, SPECIAL, TINY, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import responding
 from opshift.verification.float64 import BLIND, open_wide, widen_feeds
@@ -99,6 +99,7 @@ class Manner:
         seconds: that drawn values have, in all.
         seed: of what is drawn.
         ranges: the least and the largest number that the user says an input has, by name; without one, of all.
+        promise: whether opshift made the second model, which is to be as exact for small numbers as the first.
     """
 
     grade: str = "exact"
@@ -106,6 +107,7 @@ class Manner:
     seconds: float = 2.0
     seed: int = 0
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    promise: bool = True
 
 
 @dataclass
@@ -189,6 +191,11 @@ class Prover:
         order = {region.outputs: place for place, region in enumerate(regions)}
         self.failures = sorted([*failures, *self.failures], key=lambda one: order[one.region.outputs])
         return [*findings, *inside]
+
+    @property
+    def landmarks(self) -> set[str]:
+        """The values that both models have, without those that were rejected."""
+        return self._comparison.landmarks
 
     def _draw_for_all(self, pairs: Sequence[tuple[Pair, _Kind]], kinds: Sequence[_Kind]) -> list[Finding]:
         """Try drawn values on each kind and on bodies inside; returns the findings of bodies.
@@ -375,7 +382,11 @@ class Prover:
                 if drawn.remark:
                     self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
                 done += 1
-                if closeness.why:
+                is_tiny = drawn.label == TINY and not self._manner.promise
+                if closeness.why and is_tiny and _is_close_in_float64(kind, closeness):
+                    name = kind.pair.region.outputs[0]
+                    self.remarks.append(f'"{name}" is less exact for tiny numbers: {closeness.why}')
+                elif closeness.why:
                     return drawn.label, closeness, drawn.feeds
         return None
 
@@ -937,6 +948,12 @@ def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
                 if value is not None and not 0 < value.max(initial=0) - value.min(initial=0) < math.inf:
                     return True
     return False
+
+
+def _is_close_in_float64(kind: _Kind, found: Closeness) -> bool:
+    """Whether both sides ran in float64 and were not told apart there."""
+    sides = {key[0] for key, session in kind.sessions.items() if key[1] == "wide" and session is not None}
+    return len(sides) == 2 and "in float64" not in found.why
 
 
 def _magnitude(values: Mapping[str, Any]) -> float:
