@@ -131,7 +131,7 @@ def _names_inside(model: ModelProto) -> Iterator[str]:
     for node in model.graph.node:
         for _, _, graph in subgraphs(node) if may_hold(node) else ():
             for inner in with_nested([graph]):
-                yield from own_names(inner)  # type: ignore[arg-type]
+                yield from own_names(inner)
 
 
 def _rename_all(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
@@ -140,8 +140,10 @@ def _rename_all(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
     graph = made.graph
     for node in graph.node:
         rename(node, names)
-    for held in (*graph.initializer, *graph.value_info):
-        held.name = names.get(held.name, held.name)
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for value in graph.value_info:
+        value.name = names.get(value.name, value.name)
     for sparse in graph.sparse_initializer:
         sparse.values.name = names.get(sparse.values.name, sparse.values.name)
     return made
