@@ -636,7 +636,10 @@ class Prover:
         return self._manner.grade if len(kind.engines) < 2 else "close"
 
     def _run_moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
-        """Run the first side on values moved by a rounding: the measure where nothing runs in float64."""
+        """Run the first side on values moved by one rounding, to see how far rounding alone moves its outputs.
+
+        Runs when outputs on captured values differ by more than is allowed.
+        """
         moved_runs: list[Sequence[Any]] = []
         for seed in range(2):
             moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}

@@ -80,8 +80,8 @@ def read(name: str, text: str) -> MeasuredCall:
     ranked = _RANKS.fullmatch(first)
     if ranked is None:
         raise ValueError(
-            f'the target file has {first!r} as ranks measured for {name}; write ranks like 4, 1-6 or "1, '
-            '3-5 symbolic, not 2"'
+            f"the target file has {first!r} as the ranks at which {name} was measured; write 4 or 1-6, with "
+            "symbolic if symbolic sizes ran, too, and ranks that failed after not: 1, 3-5 symbolic, not 2"
         )
     types = {}
     for part in rest:

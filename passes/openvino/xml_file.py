@@ -240,7 +240,7 @@ def _check_weights(entry: Entry, size: int, weights: str) -> None:
     if kind == "string" or not bits or not wanted:  # an empty one has a byte all the same
         wanted = length
     if length != wanted:
-        raise InvalidModel(f"Const layer {entry.id} has {length} bytes; its shape and type need {wanted}")
+        raise InvalidModel(f"the size of Const layer {entry.id} is {length} bytes; its shape and type need {wanted}")
     if length and size < 0:
         raise InvalidModel(f"the weights file {weights} is missing; it stands beside the .xml")
     if offset + length > max(size, 0):

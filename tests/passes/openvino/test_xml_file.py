@@ -45,7 +45,7 @@ def test_a_constant_has_the_bytes_that_its_shape_and_type_need(kind, tmp_path):
     (layer, _) = const(tmp_path, kind, "3", size).graph.layers
     assert layer.attributes["size"] == str(size)
     for wrong in (size - 1, size + 1):
-        with pytest.raises(InvalidModel, match=f"has {wrong} bytes; its shape and type need {size}"):
+        with pytest.raises(InvalidModel, match=f"is {wrong} bytes; its shape and type need {size}"):
             const(tmp_path, kind, "3", wrong)
 
 
