@@ -223,9 +223,6 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
 def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
     """Compare the results in the models' own precision. Runs if float64 cannot answer."""
     a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
-    quick = _is_near_everywhere(runs, grade)
-    if quick is not None:
-        return quick
     with np.errstate(all="ignore"):
         wide = np.complex128 if a.dtype.kind == "c" else np.float64
         p, q = a.astype(wide), b.astype(wide)
@@ -271,22 +268,6 @@ def _distance_where_decisions_flip(runs: Runs) -> float:
     return 10 * cap(_narrowest(runs), "close")
 
 
-def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
-    """Accept large arrays in one pass, if even the largest difference is allowed everywhere; else None.
-
-    Tried before the exact comparison, to save time.
-    """
-    a, b = runs.before, runs.after
-    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4:
-        return None
-    with np.errstate(all="ignore"):
-        gap = float(np.abs(a - b).max())
-        allowed = UNITS[grade] * half_unit(a.dtype) * float(np.sqrt(np.mean(np.square(a), dtype=np.float64)))
-        allowed = min(allowed, cap(a.dtype, grade) * allowed / (UNITS[grade] * half_unit(a.dtype)))
-    return Closeness("", gap, allowed, is_same=False) if gap <= allowed < np.inf else None
-
-
-_LARGE = 1 << 14
 _FAR, _MOST = 0.05, 0.5
 """Values are other ones altogether where more than this part of the elements is farther apart than this part."""
 

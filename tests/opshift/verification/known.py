@@ -514,6 +514,8 @@ PLACES = [
         tensors={"s": np.array([0]), "e": np.array([512]), "a": np.array([3]), "t": np.array([2]), "i": np.arange(0, 512, 2)}),
     Row("places counted from the end", DIFFERENT, "y = Gather(table, x)", "n = Abs(x) y = Gather(table, n)", inputs="int64[N] x", outputs="float[N,8] y", tensors={"table": _TABLE}),
     Row("an outer tap of a convolution", DIFFERENT, "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
+    Row("another epsilon that is folded into a convolution", DIFFERENT, "c = Conv(x, k) y = BatchNormalization<epsilon = 1e-5>(c, one, nil, nil, half)", "y = Conv(x, k2)",
+        tensors={"k": _KERNEL, "k2": (_KERNEL / np.sqrt(0.5 + 5e-5)).astype(np.float32), "one": np.ones(4, np.float32), "nil": np.zeros(4, np.float32), "half": np.full(4, 0.5, np.float32)}, **_IMAGE),
     Row("an outer tap deep down", DIFFERENT, "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
     Row("a mask that is ignored", DIFFERENT, _MASKED, "y = Softmax(x)", inputs="float[N,8] x, int64[N,8] mask", constants="float one = {1}, float low = {-10000}"),
     Row("what a second step does to a state", DIFFERENT, "h = Mul(state, half) stateN = Add(h, x) y = Tanh(stateN)", "h = Mul(state, half) stateN = Add(h, x) c = Clip(state, low, high) d = Mul(c, half) e = Add(d, x) y = Tanh(e)",
