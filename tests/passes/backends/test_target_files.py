@@ -221,7 +221,7 @@ def test_a_file_can_build_on_a_known_target(tmp_path):
 
 
 def test_measurements_that_are_none_are_refused():
-    with pytest.raises(ValueError, match="write ranks like"):
+    with pytest.raises(ValueError, match="write 4 or 1-6"):
         parse('name = "a"\nsource = ""\n[versions."1"]\nmeasured = { Relu = "all" }', "a.toml")
     for said, complaint in (
         ("1; T: flot", "flot is not an element type; did you mean float"),
