@@ -481,7 +481,7 @@ class _Settling:
         noise = _noise(deviations)
         if noise <= 1:
             return Measured(self._types, deviations, self.runs)
-        return self._kept(self._refined(noise, self._furthest()))
+        return self._kept(self._refined(noise, self._telling(deviations)))
 
     def _kept(self, parts: list[_Part]) -> Measured:
         """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
@@ -525,17 +525,24 @@ class _Settling:
             pending += pieces if len(pieces) > 1 else []
         return replace(best, runs=self.runs)
 
-    def _furthest(self) -> list[Run]:
-        """Choose the run in which outputs move furthest. Parts are measured on it alone, to save time."""
-        if len(self._given) < 2:
-            return self._given
+    def _telling(self, found: Sequence[Deviation]) -> list[Run]:
+        """Choose the runs on which parts are measured, to save time: that in which the worst output is the largest, and
+        that in which it moves furthest. A mask that leaves nothing may move what others do not.
+        """
+        import numpy as np
+
+        worst = max(range(len(found)), key=lambda at: found[at].error / found[at].allowed)
+
+        def size(run: Run) -> float:
+            value = run[1][worst]
+            return float(np.square(value, dtype=np.float64).sum()) if getattr(value, "dtype", "") == np.float32 else 0.0
 
         def noise(run: Run) -> float:
-            """How much the worst output moves, in squares: a mask that leaves nothing may show what others do not."""
-            found = self._deviations(self._types, [run])
-            return max((math.inf if each.why else each.noise / each.allowed**2 for each in found), default=0.0)
+            moved = self._deviations(self._types, [run])[worst]
+            return math.inf if moved.why else moved.noise
 
-        return [max(self._given, key=noise)]
+        chosen = [max(self._given, key=size), max(self._given, key=noise)] if len(self._given) > 1 else self._given
+        return chosen[: 1 if chosen[0] is chosen[-1] else 2]
 
     def _refined(self, noise: float, runs: list[Run]) -> list[_Part]:
         """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each.
