@@ -40,11 +40,12 @@ case(
     seen=["huggingface/transformers#17306", "huggingface/transformers#10484"],
 )
 case(
-    "mask_added_of_10000",  # is within the range: nothing stays wide
+    "mask_added_of_10000",  # is within the range, and leaves no room for scores in rows that are masked wholly
     f"""(float[2,5,8] x, int64[2,5] mask) => (float[2,5,8] y)
     {{ {HEAD} f = Cast<to=1>(mask) u = Unsqueeze(f, axis) i = Sub(one, u) b = Mul(i, low) a = Add(s, b) {TAIL} }}""",
     *MASKS[:3],
     weights={**WEIGHTS, "one": floats(1), "low": floats(-10000)},
+    wide=["s", "i", "b", "a", "p"],
     seen=["huggingface/transformers#10484"],
 )
 case(
