@@ -25,7 +25,7 @@ from opshift.verification import inner, random_operators
 from opshift.verification.bounds import SAME, Closeness, Runs, is_all_nan, is_float, judge, move_by_rounding
 from opshift.verification.compare import identical
 from opshift.verification.drawing import ORDINARY, ROWS, SPECIAL, TINY, WHOLE_TABLES, Draw, draw
-from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import responding
 from opshift.verification.float64 import BLIND, open_wide, widen_feeds
 from opshift.verification.labels import explain_labels, find_scores
@@ -52,8 +52,8 @@ _LONG = 0.2
 """Seconds for a run in float64, from which on there is no other of that kind."""
 _SLOW = 2.0
 """Seconds for one run of both parts, from which on they are run no oftener than there is time."""
-_PATIENCE = 20.0
-"""Seconds that a part has in onnx.reference, which is slow."""
+_PATIENCE, _HASTE = 20.0, 2.0
+"""Seconds that a part has in onnx.reference, which is slow, until it ran once, and after that."""
 _NAN = "its results were NaN in each run"
 _WIDENED = 64
 """Steps by which a region is widened at most."""
@@ -560,7 +560,7 @@ class Prover:
         try:
             actual = self._run(pair, kind, 1, feeds[1])
         except EngineError as error:
-            if label == CAPTURED and (1, "none") in kind.sessions:
+            if str(error).startswith(TOO_LONG) or (label == CAPTURED and (1, "none") in kind.sessions):
                 kind.why = kind.why or str(error)
                 return None
             return Closeness(f"the second model fails: {error}", is_same=False) if how == ORDINARY else None
@@ -676,7 +676,7 @@ class Prover:
         if session is None:
             raise EngineError(kind.why or "no engine runs it")
         try:
-            outputs = self._run_in(session, feeds)
+            outputs = self._run_in(session, feeds, _HASTE if kind.runs else _PATIENCE)
         except EngineError:
             lacking = which == 0 and self._shown.engine is Reference  # a kernel may not do what its operator is to do
             if kind.runs or session.engine == Reference.engine or not (lacking or kind.is_lacking):
@@ -691,8 +691,8 @@ class Prover:
         kind.engines.add(session.engine)
         return outputs
 
-    def _run_in(self, session: Session, feeds: Feeds) -> list[Any]:
-        with time_limit(_PATIENCE if session.engine == Reference.engine else math.inf):
+    def _run_in(self, session: Session, feeds: Feeds, seconds: float = _PATIENCE) -> list[Any]:
+        with time_limit(seconds if session.engine == Reference.engine else math.inf):
             return session.run(feeds)
 
     def _run_wide(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any] | None:

@@ -97,7 +97,10 @@ def test_a_target_that_reads_int64_changes_nothing(target: str):
 
 def test_a_target_that_casts_more_needs_two_commands():
     source = model("y = Cast<to = 7>(x)", 17, inputs="double[2] x", outputs="int64[2] y")
-    with pytest.raises(ValueError, match="--types int64=int32 and --types float64=float32; use one command for each"):
+    with pytest.raises(
+        ValueError,
+        match=r"two changes of types \(--types int64=int32 and --types float64=float32\); use one command for each",
+    ):
         opshift.convert_version(source, "tensorrt-8.6", types="target")
     with pytest.raises(ValueError, match="--types target needs --target"):
         opshift.convert_version(source, types="target")
