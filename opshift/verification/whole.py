@@ -253,7 +253,7 @@ def _try_small_sizes(
 
 
 def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
-    """Cut an input to its first elements along dynamic dimensions."""
+    """Cut an input to its first elements along dynamic dimensions. Runs for the extra runs at sizes 2, 1 and 0."""
     if getattr(value, "ndim", None) != len(fixed):
         return value
     return value[tuple(slice(None) if is_fixed else slice(size) for is_fixed in fixed)]
