@@ -118,7 +118,8 @@ def test_outputs_need_no_declared_type(name):
     assert_near(OnnxRuntime(lowered(store.read(name)[0])[0]).run(feeds), OnnxRuntime(result).run(feeds))
 
 
-@pytest.mark.parametrize("name", ["words", "ordinal_words", "lightgbm_missing"])
+# onnxruntime 1.23 runs no MatMul of three axes without a row
+@pytest.mark.parametrize("name", ["words", pytest.param("ordinal_words", marks=pytest.mark.newest), "lightgbm_missing"])
 def test_an_empty_batch_stays_one(name):
     model, feeds = store.read(name)
     source, result = lowered(model)
