@@ -60,7 +60,10 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 
 
 def _has_options(options: argparse.Namespace) -> bool:
-    """Whether an option that every verb has is given, which is a goal by itself; moving weights is one, too."""
+    """Whether the command asks for any change besides its own, such as `--annotate` or `--external-data`.
+
+    `opshift convert` then needs no opset.
+    """
     given = any((value := getattr(options, name)) is not None and value is not False for name in OPTIONS)
     return given or bool(options.external_data or options.dedupe or options.shard)
 

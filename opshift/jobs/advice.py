@@ -97,7 +97,7 @@ def _suggest_types(source: ModelProto, goal: Goal, result: Result, folder: str |
 
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:
-    """Whether the model converts for a goal. Errors count as no."""
+    """Whether a goal can be reached from this model; False also if the attempt ends with an error."""
     with suppress(InvalidModel, ValueError):
         return goal.run(source, folder).model is not None
     return False

@@ -259,7 +259,10 @@ def _source(side: _Nodes, name: str) -> str:
 
 
 def _is_one_value(one: _Nodes, other: _Nodes, names: tuple[str, str], pairs: Mapping[int, int]) -> bool:
-    """Whether two inputs are the same value: outputs of paired nodes, or graph inputs of one name."""
+    """Whether an input of a node stands for the same value in both models.
+
+    The values are then outputs of paired nodes, or graph inputs of one name.
+    """
     a, b = names
     makers = one.pieces.makers.get(a), other.pieces.makers.get(b)
     if makers[0] is None or makers[1] is None:

@@ -66,7 +66,10 @@ _NO_TEXT = "the model has names that are not UTF-8"
 
 
 def _is_damaged(model: str) -> bool:
-    """Whether names in the model are not UTF-8. Only called after an error, as it is slow for a large model."""
+    """Whether a name in the model is not valid UTF-8.
+
+    Reads the whole model, so it is called only to explain an error.
+    """
     from opshift.files import model_file
 
     try:

@@ -309,7 +309,7 @@ def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
 
 
 def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
-    """Whether a node that rounds to steps yields numbers that are computed with: no index, and no truth value.
+    """Whether the rounded output of a node, such as Round, is used as a number, and not as an index or a condition.
 
     Asked for each deciding node.
 

@@ -1,4 +1,4 @@
-"""What a model yields where each value is rounded to half precision: backends that compute so are off by as much."""
+"""Run a model with each value rounded to half precision, to see how far off a backend may be that computes so."""
 
 from __future__ import annotations
 

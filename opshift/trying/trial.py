@@ -87,9 +87,9 @@ class InstalledBackend:
     within = 0.0
     """How far an output may be off, as a part of its largest element; 0 for the rules of the proof."""
     where = ""
-    """What runs models, and how, if that is no processor in the precision of the model."""
+    """How the backend runs models, for the report: `simulator, rk3588, half precision`; empty for a CPU."""
     half = False
-    """Whether it computes in half precision, and an output may be as far off as onnxruntime is in that."""
+    """Whether the backend computes in half precision. Outputs may then be off by what half precision costs."""
 
     def __init__(self, found: Installed | str, seconds: float | None = None):
         found = installed.find(found) if isinstance(found, str) else found
