@@ -1,10 +1,11 @@
-"""Of tests with every combination of three parameters or more, as few as show each pair of values."""
+"""Of tests with every combination of parameters, as few as show each pair of values, or of two parameters each value."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations, cycle, product
+from math import prod
 from typing import Any, TypeVar
 
 import pytest
@@ -29,7 +30,7 @@ def in_turn(rows: Iterable[T], values: Sequence[U]) -> list[tuple[T, U]]:
 
 
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """The tests that are needed, and those that show no pair of values of which none of the former does."""
+    """The tests that are needed, and those that show nothing that none of the former does."""
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         functions[item.nodeid.partition("[")[0]].append(item)
@@ -40,7 +41,7 @@ def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
 def _needed(items: list[pytest.Item]) -> list[pytest.Item]:
     calls = [getattr(item, "callspec", None) for item in items]
     rows = numbered([call.params for call in calls if call is not None])
-    if len(rows) != len(items) or len(rows[0]) < 3:
+    if len(rows) != len(items) or len(rows[0]) < 2 or (len(rows[0]) == 2 and not is_product(rows)):
         return items
     return [items[index] for index in cover(rows)]
 
@@ -57,9 +58,18 @@ def numbered(calls: Sequence[dict[str, Any]]) -> list[Row]:
     return list(zip(*sorted(column for column in columns if any(column)), strict=True)) or [()] * len(calls)
 
 
+def is_product(rows: Sequence[Row]) -> bool:
+    """Whether each value stands beside each other one; rows that somebody chose are all needed."""
+    return len(set(rows)) == prod(len(set(column)) for column in zip(*rows, strict=True))
+
+
 def cover(rows: Sequence[Row]) -> list[int]:
-    """The rows, the best first, that together have every pair of values that any row has."""
-    pairs = [{(a, row[a], b, row[b]) for a, b in combinations(range(len(row)), 2)} for row in rows]
+    """The rows, the best first, that together have every pair of values that any row has; of rows of two, every value."""
+    size = min(2, len(rows[0]) - 1)
+    pairs = [
+        {tuple((place, row[place]) for place in places) for places in combinations(range(len(row)), size)}
+        for row in rows
+    ]
     left = set().union(*pairs)
     chosen = []
     while left:

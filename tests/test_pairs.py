@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests import pairs
-from tests.pairs import cover, numbered
+from tests.pairs import cover, is_product, numbered
 
 
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (4, 3, 3, 2, 2), (7, 4, 3, 3)])
@@ -16,6 +16,16 @@ def test_every_pair_of_values_is_there_and_few_are_there_twice(sizes):
     for (a, first), (b, second) in combinations(enumerate(sizes), 2):
         assert {(row[a], row[b]) for row in chosen} == set(product(range(first), range(second)))
     assert len(chosen) <= 1.5 * max(first * second for first, second in combinations(sizes, 2))
+
+
+def test_of_two_parameters_each_value_is_there_where_every_combination_was_asked_for():
+    rows = list(product(range(4), range(3)))
+    chosen = [rows[index] for index in cover(rows)]
+    assert len(chosen) == 4
+    assert {a for a, _ in chosen} == {0, 1, 2, 3}
+    assert {b for _, b in chosen} == {0, 1, 2}
+    assert is_product(rows)
+    assert not is_product(rows[1:])
 
 
 def test_values_take_turns_unless_the_whole_is_asked_for(monkeypatch):

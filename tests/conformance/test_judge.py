@@ -136,6 +136,7 @@ def test_draws_of_another_distribution_are_wrong(body: str, complaint: str):
     assert complaint in draws.difference(Runtime, COINS, made)
 
 
+@pytest.mark.long
 def test_an_engine_that_draws_with_the_opposite_probability_is_no_judge():
     tossed = replace(COINS, model=model("y = Bernoulli(p)", 15, **DRAWN))
     with pytest.raises(EngineError, match="draws a 1 with the probability 1 - p"):

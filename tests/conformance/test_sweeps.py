@@ -81,6 +81,7 @@ def test_engines_that_differ_make_a_dispute():
     assert not any(c.disputed for c in none)
 
 
+@pytest.mark.long
 def test_an_engine_that_ends_makes_no_case_and_no_end():
     lstm = case(
         "y, _ = LSTM<hidden_size=1>(x, w, r)", 14, "float[1,1,1] x, float[1,4,1] w, float[1,4,1] r", "float[1,1,1,1] y",

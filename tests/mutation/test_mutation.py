@@ -141,6 +141,7 @@ LINES = {"1": "0", "4": "0", "5": "3", "6": "2", "7": "1"}  # each binary digit 
 TEST = "tests/test_small.py::test_"
 
 
+@pytest.mark.long
 def test_which_test_executes_which_line(python, tmp_path):
     assert f"all: 2 tests in 0 s; failed: ['{TEST}fails']" in python(RECORD)
     held = json.loads((tmp_path / "all.json").read_text())

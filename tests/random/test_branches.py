@@ -42,6 +42,7 @@ def test_what_no_engine_runs_is_no_finding(engines: Engines, monkeypatch: pytest
     assert Judge(engines, source(True, bias)).judge(TO_16).status == status
 
 
+@pytest.mark.long
 def test_conditions_are_turned_one_by_one_and_together():
     nested = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]>
@@ -62,6 +63,7 @@ def test_conditions_are_turned_one_by_one_and_together():
     assert results == {(2.0, -3.0), (2.0, 3.0), (0.0, 3.0), (np.float32(0.14), np.float32(20.09))}
 
 
+@pytest.mark.long
 def test_a_model_without_branches_has_nothing_to_turn():
     plain = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'

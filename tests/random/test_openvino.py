@@ -11,6 +11,7 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 from tests.random import openvino as networks  # noqa: E402
 
 
+@pytest.mark.long
 def test_random_networks_agree():
     outcomes = networks.judged(1, range(9))
     assert not [found for found in outcomes if found[0] not in networks.FINE]

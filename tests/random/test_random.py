@@ -66,6 +66,7 @@ def test_numbers_are_tamed_beside_sequences():
     assert abs(tamed.feeds["x"][0]) < 10
 
 
+@pytest.mark.long
 def test_nothing_goes_wrong_with_some_models(engines: Engines, corpus: Corpus):
     bad, judged = [], 0
     for seed in SEEDS:
@@ -185,6 +186,7 @@ def test_a_script_shows_a_finding(engines: Engines, monkeypatch: pytest.MonkeyPa
     assert "Elu" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_an_engine_that_dies_is_started_again(engines: Engines, monkeypatch: pytest.MonkeyPatch):
     x = source(ELU)
     assert engines.run("onnxruntime", x.model, x.feeds)[0] is not None
@@ -238,6 +240,7 @@ def test_a_judge_that_dies_goes_on_behind_its_seed(corpus: Corpus, monkeypatch: 
     assert found == [(4, []), (5, [("graph", "up", DIED)]), (6, [])]
 
 
+@pytest.mark.long
 def test_every_version_has_its_turn(corpus: Corpus):
     drawn = [turn(corpus, seed) for seed in range(3 * len(corpus.known))]
     assert {key for key, _ in drawn[: len(corpus.known)]} == set(corpus.known)
@@ -349,6 +352,7 @@ def test_what_is_lost_beside_1_is_asked_again_of_ordinary_numbers(engines: Engin
     assert Judge(engines, of).judge(inlined).status == WRONG
 
 
+@pytest.mark.long
 def test_seeds_are_judged_again(corpus: Corpus):
     wanted = runner.Wanted(verbs=1, longest=1)
     first, second = (list(runner.again(corpus, [SEEDS[1], SEEDS[2]], wanted)) for _ in range(2))
@@ -356,6 +360,7 @@ def test_seeds_are_judged_again(corpus: Corpus):
     assert [judged.rows for judged in first] == [judged.rows for judged in second]
 
 
+@pytest.mark.long
 def test_an_engine_that_dies_of_what_an_excuse_asks_leaves_the_rest_known(engines: Engines):
     """onnxruntime ends its process at Unique along slices without elements."""
     text = f"{HEAD} g (float[3,0] x) => (float[n,m] z) {{ a = Shape(x) z = Unique<axis=0>(x) }}"

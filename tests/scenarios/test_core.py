@@ -31,6 +31,7 @@ def run(how, *arguments):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "asked", pairs.some([("convert", "--opset", "9"), ("inline", "--op", "ReduceL2"), ("convert", "--opset", "13")], 2)
 )
@@ -49,6 +50,7 @@ def test_an_extra_is_missed_where_it_is_asked_for(tmp_path):
     assert "opshift.passes.optimization is an extra" in failed.value.stderr
 
 
+@pytest.mark.long
 def test_what_the_core_writes_is_a_model(tmp_path):
     run("core", "convert", ROOT / "examples" / "encoder.onnx", tmp_path / "out.onnx", "--opset", "11", "--no-verify")
     onnx.checker.check_model(tmp_path / "out.onnx", full_check=True)

@@ -116,6 +116,7 @@ def test_bytes_that_a_fuzzer_chooses(tmp_path):
     assert int("".join(runs[-1])) == 400
 
 
+@pytest.mark.long
 def test_what_would_be_nested_too_deeply_afterwards_is_refused(tmp_path, capsys):
     """CumSum becomes a loop below opset 11, which is deeper than the branch it stands in."""
     node = onnx.helper.make_node("CumSum", ["x", "axis"], ["o"])

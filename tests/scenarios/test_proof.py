@@ -213,6 +213,7 @@ def test_a_loop_without_a_trip_count_ends(files, tmp_path):
         assert seconds < 30
 
 
+@pytest.mark.long
 def test_a_loop_whose_condition_is_an_input_ends(files):
     body = (ENDLESS % "Tanh(v)").replace("t = Constant<value = bool {1}>() ", "")
     one, other = (model(body, opset, inputs="float[N,3] x, bool t", outputs="float[N,3] y") for opset in (13, 17))

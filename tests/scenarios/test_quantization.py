@@ -97,6 +97,7 @@ def test_nothing_quantized_stays_as_it_is(plain):
         assert opshift.convert_version(source, quantization=form) == source
 
 
+@pytest.mark.long
 def test_commands(plain, tmp_path):
     command = [sys.executable, "-m", "opshift", "convert", str(plain)]
     done = subprocess.run([*command, str(tmp_path / "a.onnx"), "--quantization", "qdp"], capture_output=True, text=True)

@@ -82,6 +82,7 @@ def test_a_protobuf_that_is_too_old_for_onnx_is_named_from_every_entry(entry, er
         assert done.stderr.count("Traceback") == 1
 
 
+@pytest.mark.long
 def test_a_model_is_converted_and_judged_beside_onnx_and_numpy_alone(alone, tmp_path):
     source, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(model("t = ReduceMax(x, a) u = Gelu(t) y = Mish(u)", 20, **ROWS), source)
@@ -91,6 +92,7 @@ def test_a_model_is_converted_and_judged_beside_onnx_and_numpy_alone(alone, tmp_
     assert onnx.load(output) == opshift.convert_version(str(source), 13)
 
 
+@pytest.mark.long
 def test_other_commands_work_there_too(alone, tmp_path):
     source = tmp_path / "in.onnx"
     onnx.save(model("y = ReduceMax(x, a)", 20, **ROWS), source)

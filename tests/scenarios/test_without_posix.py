@@ -77,12 +77,14 @@ def test_weights_go_from_file_to_file(windows, source, tmp_path, policy):
     np.testing.assert_array_equal(weight_of(tmp_path / "far" / "out.onnx"), np.arange(4096))
 
 
+@pytest.mark.long
 def test_a_command_converts_and_proves_in_a_process_of_its_own(windows, source, tmp_path, capsys):
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 0
     assert "equal: the same " in capsys.readouterr().out
     assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 13
 
 
+@pytest.mark.long
 def test_what_a_process_of_its_own_does_is_told(windows, source, tmp_path):
     said = []
     opshift.verify(source, source, runs=2, progress=lambda *told: said.append(told))
@@ -160,6 +162,7 @@ def test_a_file_that_stays_open_is_an_output_that_cannot_be_written(windows, sou
     assert os.listdir(tmp_path) == ["in.onnx"]
 
 
+@pytest.mark.long
 def test_names_that_a_pipe_has_no_letters_for_are_spelled_out(source):
     model = onnx.load(source)
     model.graph.output[0].name = model.graph.node[1].output[0] = "größe→"
@@ -264,6 +267,7 @@ def test_texts_end_their_lines_alike_everywhere():
             assert 'newline="\\n"' in call or "str(number)" in call, (path, call)
 
 
+@pytest.mark.long
 def test_nothing_that_windows_lacks_is_imported_at_the_top():
     absent = ("resource", "fcntl", "pwd", "grp", "termios")
     code = (

@@ -87,6 +87,7 @@ def test_a_source_is_the_text_that_is_followed(op, source):
     assert {d.source for d in definitions.definitions() if d.op == op} == {source}
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @pytest.mark.parametrize("op", [("", "Mish"), ("", "Celu"), ("", "Unique"), (functions.OPENVINO, "ReduceL1")])
 def test_a_call_is_converted_to_the_lowest_opset_and_to_none_below(op):

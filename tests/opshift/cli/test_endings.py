@@ -42,6 +42,7 @@ def refused(capsys, path, body, opset, typed, **io):
     return run(capsys, f"convert {path} out.onnx {typed}")
 
 
+@pytest.mark.long
 def test_the_nearest_opset_is_tried(here, capsys):
     code, lines, _ = refused(capsys, "grid.onnx", "y = GridSample(x, g)", 16, "--opset 5",
                              inputs="float[N,C,H,W] x, float[N,a,b,2] g", outputs="float[N,C,a,b] y")  # fmt: skip
@@ -333,6 +334,7 @@ def test_a_process_is_left_without_taking_it_apart_unless_something_still_runs(m
     assert capsys.readouterr().out == "said\n"
 
 
+@pytest.mark.long
 def test_a_command_says_its_code_and_all_that_it_printed():
     done = subprocess.run([sys.executable, "-m", "opshift", "targets"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

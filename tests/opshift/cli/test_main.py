@@ -292,6 +292,7 @@ def test_a_terminal_gets_a_table_and_a_pipe_plain_lines(source, tmp_path, monkey
     assert "│" in printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [["targets"], ["inspect", str(EXAMPLE)]])
 def test_nothing_is_said_to_a_reader_who_has_left(command):
     printing = subprocess.Popen(

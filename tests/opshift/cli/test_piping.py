@@ -28,6 +28,7 @@ def opset(data):
     return onnx.load_model_from_string(data).opset_import[0].version
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["-", "/dev/stdin", "/dev/fd/0"])
 def test_a_model_comes_by_the_standard_input(here, name):
     done = shell(f"cat in.onnx | opshift convert {name} out.onnx --opset 13")
@@ -36,11 +37,13 @@ def test_a_model_comes_by_the_standard_input(here, name):
     assert done.stdout.decode().splitlines()[-1] == "written to out.onnx"
 
 
+@pytest.mark.long
 def test_a_model_comes_from_a_command(here):
     done = shell("opshift verify in.onnx <(cat in.onnx)")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["-", "/dev/stdout"])
 def test_a_model_goes_to_the_standard_output_and_words_to_the_other(here, name):
     done = shell(f"opshift convert in.onnx {name} --opset 13")

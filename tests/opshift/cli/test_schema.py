@@ -97,6 +97,7 @@ def test_what_is_printed_follows_the_schema(here, capsys, command):
     validator().validate(found)
 
 
+@pytest.mark.long
 def test_documents_say_what_they_are(here, capsys):
     """No document fits another kind's schema."""
     kinds = [part["$ref"].rpartition("/")[2] for part in validator().schema["anyOf"]]

@@ -48,6 +48,7 @@ def test_a_reader_that_leaves_on_windows_is_one_that_leaves(monkeypatch, tmp_pat
         assert cli._end_unprinted(OSError(22, "Invalid argument")) == 141
 
 
+@pytest.mark.long
 def test_streams_that_are_closed_are_no_defect(here):
     closed = "import os, sys; [os.close(n) for n in (0, 1, 2)]; os.execv(sys.executable, [sys.executable, '-m', 'opshift', *sys.argv[1:]])"
     typed = ["convert", "in.onnx", "out.onnx", "--opset", "13"]

@@ -300,6 +300,7 @@ def test_a_pipe_is_no_data(here, capsys):
         assert "no regular file" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_dims_that_claim_terabytes_are_never_allocated(here, capsys):
     held = source()
     huge = held.graph.initializer.add(name="huge", dims=[1 << 40], data_type=TensorProto.FLOAT, raw_data=bytes(100))

@@ -17,6 +17,7 @@ from tests.opshift.files.weights import listing, saved, source
 pytestmark = [pytest.mark.posix, pytest.mark.usefixtures("small_files_are_lazy")]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file may be left to the collector
 def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
     saved(here, embedded=False)
@@ -85,6 +86,7 @@ def test_a_signal_leaves_nothing_or_all(number, here):
     assert seen & {130, -number}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["keep", "all"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(policy, here):
     held = source()

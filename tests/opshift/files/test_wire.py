@@ -363,6 +363,7 @@ def check_like_protobuf(data, large):
         assert again.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(sorted(HELD)), st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=4), st.integers(0)

@@ -190,6 +190,7 @@ def computed(path):
     return evaluate(onnx.load(path), {"x": X})[0].item()
 
 
+@pytest.mark.long
 def test_data_files_of_one_name_do_not_meet(tmp_path):
     out = tmp_path / "out"
     paths = sharing(tmp_path)
@@ -227,6 +228,7 @@ def test_urls_in_and_out(memory, tmp_path, capsys):
     assert [computed(tmp_path / f"{name}.onnx") for name in WEIGHTS] == [5 * 6, 5 * 15]
 
 
+@pytest.mark.long
 def test_urls_and_paths_mix(memory, here, tmp_path):
     memory.pipe_file("/in/c.onnx", (here / "a.onnx").read_bytes())
     assert convert(["memory://in/c.onnx", (here / "a.onnx").as_uri()], tmp_path / "out", "--backend", "threading") == 0
@@ -361,6 +363,7 @@ def test_what_is_not_installed_is_named(here, tmp_path, monkeypatch, capsys):
     assert convert([here / "a.onnx"], tmp_path / "out", "--jobs", "2") == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("jobs", "begun"), [(999, 2), (-1, 2), (1, 0)])
 def test_no_more_processes_are_begun_than_there_are_models_or_cores(jobs, begun, here, tmp_path, monkeypatch):
     class Counted(isolation._Server):

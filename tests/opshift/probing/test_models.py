@@ -36,6 +36,7 @@ def test_each_kind_of_call_is_a_case_with_its_values(folder):
     assert [tensor.name for tensor in found[1].model.graph.initializer] == ["k"]
 
 
+@pytest.mark.long
 def test_what_agrees_is_added_to_what_is_known(folder):
     worker = Worker(adapters.KNOWN["onnxruntime"].session)
     known, nothing = probe.Finding(newest=14, called=MeasuredCall((3,), True)), probe.Finding(missing=6)

@@ -12,6 +12,7 @@ def held():
     return list(network_calls.layers())
 
 
+@pytest.mark.long
 def test_onnxruntime_takes_each_line(held):
     lines = network_calls._TABLE.read_text(encoding="utf-8").splitlines()
     assert [case.name for case in held] == [line for line in lines if not line.startswith("#")]

@@ -61,6 +61,7 @@ def test_what_is_expected_is_what_onnxruntime_makes(runtime):
         np.testing.assert_array_equal(made.expected[0], -made.feeds["x"])
 
 
+@pytest.mark.long
 def test_without_an_array_there_is_nothing_to_measure(runtime):
     empty = replace(case("y = Relu(x)", {"x": X}, "float[2,3] x"), feeds={})
     assert ranks(empty, lambda made: True, runtime) == MeasuredCall((), False)

@@ -295,6 +295,7 @@ def test_a_library_whose_threads_are_not_copied_is_used_afresh(monkeypatch):
     assert threaded("json") == "used"
 
 
+@pytest.mark.long
 def test_openvino_runs_in_a_process_of_its_own_where_it_has_run_before():
     """Its threads would wait for those of the process that was copied."""
     pytest.importorskip("openvino")
@@ -327,6 +328,7 @@ def busy_further(seconds):
     return isolation.call(busy, seconds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("function", [busy, busy_further])
 def test_who_works_is_not_ended(monkeypatch, function):
     """The counters of the system move every hundredth of a second."""
@@ -384,6 +386,7 @@ def each(request):
     return called
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 3])
 def test_each_item_is_taken_by_one_of_so_many_processes(count, each):
     before = len(os.listdir("/proc/self/fd"))
@@ -397,6 +400,7 @@ def test_each_item_is_taken_by_one_of_so_many_processes(count, each):
     assert not each(ending, [], count)
 
 
+@pytest.mark.long
 def test_an_error_of_one_of_them_is_raised(each):
     with pytest.raises(InvalidModel, match="no model"):
         each(ending, ["a", "wrong", *"bcdefghi"], 2)

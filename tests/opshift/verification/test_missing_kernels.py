@@ -28,6 +28,7 @@ def loads(of):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @pytest.mark.parametrize("framework", store.frameworks())
 def test_what_exporters_write_is_told_apart(framework):
@@ -42,6 +43,7 @@ def test_a_kernel_runs_the_version_that_it_begins_with(opset):
     assert (not kernels.without(of)) == loads(of)
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_it_is_the_first_thing_that_is_said(tmp_path, capsys):
     """onnx.reference proves it, so that it is written."""

@@ -60,6 +60,7 @@ def folded() -> list[tuple[Case, str, fold.Result]]:
     return found
 
 
+@pytest.mark.long
 def test_operators_come_back(folded):
     complaints = []
     for case, op, result in folded:
@@ -112,6 +113,7 @@ def calls(model: ModelProto) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.long
 def test_the_second_of_a_kind_is_written_as_the_first(folded):
     seen = set[str]()
     for case, op, result in folded:

@@ -13,6 +13,7 @@ from tests.support import check_values, model, show
 EACH = 100
 
 
+@pytest.mark.long
 def test_a_sample_is_found_and_nothing_is_wrong():
     verdicts = [judge(case) for case in random.Random(14).sample(list(cases()), EACH)]
     lost = [f"{verdict.case}: {verdict.status} {verdict.why}" for verdict in verdicts if verdict.status != FOUND]

@@ -89,6 +89,7 @@ def test_an_initializer_that_a_caller_may_override_is_no_constant():
     assert not optimize.attempt(source).changes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "nodes"), [(1 << 10, 1), (1 << 20, 3)])
 def test_a_constant_that_is_much_larger_than_what_it_is_made_of_is_not_made(size, nodes):
     body = "a = ConstantOfShape(s) b = Neg(a) y = Add(x, b)"

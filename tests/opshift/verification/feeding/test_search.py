@@ -138,6 +138,7 @@ def test_indices_cover_the_table():
     assert opshift.verify(before, after).status == "different"
 
 
+@pytest.mark.long
 def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     monkeypatch.setattr(search, "_TRIES", 50)
     held = "int64[2] s = {-1, 7}, int64[2] t = {11, 13}"

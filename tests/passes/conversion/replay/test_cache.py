@@ -240,6 +240,7 @@ def test_what_is_claimed_is_named_with_replay_and_without(opset: int) -> None:
     assert claimed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("framework", exported.frameworks())
 def test_exported_models_are_the_same_with_replay_and_without(framework: str) -> None:
     """A sample; `python -m tests.lab replays` looks at all of them."""

@@ -31,6 +31,7 @@ def masks(keys, starts=True, queries=S):
     return [mask.astype(np.int32) for mask in held]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sizes", "past", "ran"), [(None, False, 12), ([4, 4, 4], True, 9), ([8, 8, 12], False, 5)])
 def test_attention(sizes, past, ran):
     total, keys = sum(sizes or [24]), S + P if past else S
@@ -61,6 +62,7 @@ def test_attention(sizes, past, ran):
     assert check(biased[:: 1 + len(biased) // (ran + 1)][:ran], grade="close") == ran
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("new", "past", "cached", "width", "queries", "ran"),
     [(3, 2, 0, 8, 3, 11), (5, 0, 0, 12, 3, 9), (2, 0, 1, 8, 3, 7), (1, 3, 0, 8, 1, 5)],

@@ -19,6 +19,7 @@ def detections(predicted, seed=0):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("predicted", [True, False])
 def test_detections(predicted):
     assert check(detections(predicted), opsets=(21, 13, 11)) == 60

@@ -14,6 +14,7 @@ def mask(keys):
     return held
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("filled", [0, 4])
 def test_a_cache_of_fixed_length(filled):
     made = calls(

@@ -76,6 +76,7 @@ def test_rules(rule):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_gates_are_computed_inside():
     vector = RNG.normal(size=HEADS).astype(FLOAT)
     wide = -np.abs(RNG.normal(size=(B * S, HEADS, KEY))).astype(FLOAT)

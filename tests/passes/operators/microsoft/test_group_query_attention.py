@@ -68,6 +68,7 @@ def test_every_form(form):
     assert check(found, grade="close", opsets=(24, 13)) == 4 + 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["prompt", "continued"])
 def test_scores(form):
     attributes = {"qk_output": [1, 2], "softcap": [None, 0.5], "local_window_size": [None, 2]}
@@ -77,6 +78,7 @@ def test_scores(form):
     assert sum(check([call], grade="close", opsets=(24, 13)) for call in found) == 7
 
 
+@pytest.mark.long
 def test_part_of_a_head_is_turned_and_positions_are_given():
     for form, positions in (("token", np.array([[3], [1]])), ("prompt", np.array([[4, 0, 2], [1, 1, 0]]))):
         for turned, interleaved in ((16, 1), (8, None)):

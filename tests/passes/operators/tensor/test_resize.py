@@ -175,6 +175,7 @@ def test_integers_are_not_interpolated():
     check_refused('y = Resize<mode="linear">(x, , s)', 13, 10, "the data are integers and mode is linear", **io)
 
 
+@pytest.mark.long
 def test_where_rounding_decides_is_refused():
     how = 'y = Resize<coordinate_transformation_mode="asymmetric", nearest_mode="ceil">(x, , , z)'
     found = []

@@ -66,6 +66,7 @@ def test_sets_and_any_number_of_features():
     check(model("TreeEnsemble", np.float32, "F", attributes, 5), rows_around([1, 3, 5, 9], 2, np.float32, rng), 9)
 
 
+@pytest.mark.long
 def test_nodes_do_not_grow_with_trees_and_memory_stays_below_twice_the_model():
     counts = []
     for count in (100, 300):
