@@ -1,4 +1,4 @@
-"""Options of other tools, and the line to type instead."""
+"""Commands and options of other tools, and the line to type instead."""
 
 from __future__ import annotations
 
@@ -120,6 +120,24 @@ OTHERS = (
         "--inputs {}",
     ),
 )
+
+COMMANDS = {
+    "convert IN OUT --opset N": "upgrade downgrade shift version convert-version",
+    "convert IN OUT --types float16": "half fp16 float16",
+    "optimize IN OUT": "simplify sim slim constant-fold",
+    "inline IN OUT": "decompose expand lower",
+    "fold IN OUT": "fuse",
+    "extract IN OUT --to VALUE": "cut split",
+    "merge FIRST SECOND OUT": "compose join concat",
+    "verify A B": "compare check test",
+    "inspect IN": "info show print summary stats",
+}
+"""What to type, with the names that other tools or people have for it."""
+
+
+def name_command(typed: str) -> str:
+    """Name the command that does what was asked for by another name; empty if none does."""
+    return next((line for line, names in COMMANDS.items() if typed.lower().replace("_", "-") in names.split()), "")
 
 
 def answer(parser: argparse.ArgumentParser, option: str, typed: Sequence[str]) -> tuple[str, list[str] | None] | None:

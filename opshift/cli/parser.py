@@ -70,6 +70,9 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
     options.model = options.output = None
     if options.out_dir is None:
         if len(options.paths) > 2:
+            numbers = [path for path in options.paths if path.isdecimal()]
+            if numbers and "--opset" in parser._option_string_actions:
+                raise Misuse(f"{numbers[0]!r} is no model; an opset is given by --opset {numbers[0]}", parser)
             raise Misuse("give one model and its output, or --out-dir for several models", parser)
         options.model, options.output = [*options.paths, None][:2]
 

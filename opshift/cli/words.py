@@ -59,7 +59,11 @@ class Parser(argparse.ArgumentParser):
         if found and found[1].lower().endswith(MODELS):
             raise Misuse(f"give a command first, such as: {self.prog} convert {found[1]} ...", self)
         if found and message.startswith(f"argument {COMMAND}:"):
+            from opshift.cli import elsewhere
+
             verbs = _verbs(self)
+            if line := elsewhere.name_command(found[1]):
+                raise Misuse(f"unknown command {found[1]!r}; type: {self.prog} {line}", self)
             likely = hint(found[1], verbs) or f"; commands are {', '.join(verbs)}"
             raise Misuse(f"unknown command {found[1]!r}{likely}", self)
         if number := re.fullmatch(r"argument (?:-\w/)?(\S+): invalid int value: (.*)", message):

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from opshift.cli import elsewhere
 from opshift.cli import main as cli
 from tests.support import model
 
@@ -80,6 +81,9 @@ VERBS = "convert, inline, fold, optimize, extract, merge, strip, fill, verify, d
         ("", f"give a command: {VERBS}"),
         ("help", f"unknown command 'help'; commands are {VERBS}"),
         ("convrt in.onnx", "unknown command 'convrt'; did you mean convert?"),
+        ("simplify in.onnx", "unknown command 'simplify'; type: opshift optimize IN OUT"),
+        ("convert-version in.onnx", "unknown command 'convert-version'; type: opshift convert IN OUT --opset N"),
+        ("convert in.onnx out.onnx 13", "'13' is no model; an opset is given by --opset 13"),
         ("verify in.onnx", "the following arguments are required: AFTER"),
     ],
 )
@@ -101,6 +105,11 @@ def test_help_begins_with_what_the_verb_is_about(capsys, verb, first):
     assert len(options) == len(set(options))
     groups = re.findall(r"^(\w.*):$", page, re.M)
     assert groups[-4:] == ["other changes", "output", "verification", "messages"]
+
+
+def test_lines_to_type_begin_with_a_command():
+    assert {line.split()[0] for line in elsewhere.COMMANDS} < set(VERBS.split(", "))
+    assert not set(" ".join(elsewhere.COMMANDS.values()).split()) & set(VERBS.split(", "))
 
 
 def test_each_command_says_what_it_does(capsys):
