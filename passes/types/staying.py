@@ -10,7 +10,7 @@ from opshift.passes.analysis import scope as scopes
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
-from opshift.passes.types import constants, masks
+from opshift.passes.types import constants, masks, vanishing
 from opshift.passes.types.constants import Numbers
 from opshift.passes.types.formats import FORMATS, Format
 from opshift.passes.types.masks import HEAVY, MOVING
@@ -30,6 +30,10 @@ _MANY = 1024
 _MANY_AVERAGED = 8192
 _FUSED = 4
 """Nodes between DequantizeLinear and QuantizeLinear that runtimes fuse into one."""
+_HARDLY_SMALL = 1e-20
+"""The least number of types in which squares of small numbers are still numbers."""
+_STEPS_OF_GUARD = 16
+"""So many times the least number of a type is a constant beside which others may become 0: 1e-6 in float16."""
 _ANGLE = 16.0
 """Angles beyond this one are too far apart in a narrow type."""
 _COORDINATES = 256.0
@@ -182,6 +186,11 @@ class Staying:
             self._held[id(value)] = constants.numbers(value.tensor, target, self._folder)
         return self._held[id(value)]
 
+    def _largest(self, value: Value | None) -> float | None:
+        """The largest magnitude in a constant."""
+        held = self.numbers(value)
+        return None if held is None else held.most
+
     def scalar(self, value: Value | None) -> float | None:
         """The number that a constant of one element holds."""
         if value is None or value.tensor is None or tensors.size(value.tensor) != 1:
@@ -250,10 +259,7 @@ class Staying:
                 if made is not None:
                     self.value(made, f"its factor {told} would become 0")
             elif op in ("Add", "Sum", "Sub", "Max") or (op == "Clip" and at == 1):
-                made = place.values.get(node.output[0])
-                if made is not None and self._matters(made, held.least, form, set()):
-                    why = f"{held.least:.3g}, which keeps it from 0, would become 0 in {form.name}"
-                    self.value(made, why)
+                self._guards(place, node, held.least, form)
             elif at == _BIAS.get(op):
                 continue  # beside numbers that are multiplied, what is added is too small to be seen
             elif (
@@ -265,14 +271,21 @@ class Staying:
         if used:
             self.lost[value.name] = held.lost
 
+    def _guards(self, place: Place, node: NodeProto, least: float, form: Format) -> None:
+        """A number that would become 0, where it keeps the result of a node from 0."""
+        made = place.values.get(node.output[0])
+        if made is not None and self._matters(made, least, form, set()):
+            self.value(made, f"{least:.3g}, which keeps it from 0, would become 0 in {form.name}")
+
     def _matters(self, value: Value, least: float, form: Format, seen: set[int]) -> bool:
-        """Whether it matters to those that read a value that it is at least so small a number, and not 0.
+        """Whether it matters to those that read a value that it is at least so small a number, and not 0 or rounded.
 
         What is on the way keeps its type.
         """
         if id(value) in seen or len(seen) > 64:
             return False
         seen.add(id(value))
+        vanishes = least <= form.vanishes_below
         why = f"{least:.3g}, which keeps it from 0, would become 0 in {form.name}"
         found = False
         for place, index, at in value.readers:
@@ -291,14 +304,15 @@ class Staying:
             reached = _SENSITIVE.get(op)
             if reached is None or (op == "Div" and at == 0) or (op == "Pow" and at == 1):
                 continue
-            found = True
+            found |= vanishes
             power = self.scalar(place.find(node.input[1])) if op == "Pow" else None
             after = reached(least) if power is None else least**power
             if made is None or op == "Log" or (op == "Div" and self.scalar(place.find(node.input[0])) is None):
                 continue
-            if after <= form.vanishes_below and self._matters(made, after, form, seen):
+            if after < 1 / form.most and self._matters(made, after, form, seen):
                 self.value(made, why)
             elif after > form.most:
+                found = True
                 self.value(made, f"it reaches 1 / {least:.3g}, which is beyond the range of {form.name}")
         return found
 
@@ -375,6 +389,41 @@ class Staying:
             return prod(size for axis in axes if isinstance(size := sizes[axis], int))
         except IndexError:
             return None
+
+    def divides(self, place: Place, index: int, node: NodeProto) -> None:
+        """A division, or Log, of small numbers that are made of others, such as the variance of a row."""
+        elem_type = self._is_narrowed(place, index)
+        if not elem_type or self.format(elem_type).least < _HARDLY_SMALL:
+            return
+        form, op = self.format(elem_type), node.op_type
+        divisor = place.find(node.input[1] if op == "Div" else node.input[0])
+        ends = vanishing.SQUARES | vanishing.PROBABILITIES if op == "Log" else vanishing.SQUARES
+        guard = _STEPS_OF_GUARD * form.least
+        small = list(vanishing.find(divisor, ends, self._largest, guard))
+        if small and op == "Div":
+            small += vanishing.find(place.find(node.input[0]), ends, self._largest, guard)
+        use = "its logarithm is taken" if op == "Log" else "it is a divisor"
+        for value in small:
+            self.problem.stay(value.variable, f"small numbers in it would become 0 in {form.name}, and {use}")
+        if not small or divisor is None:
+            return
+        made, numerator = place.values.get(node.output[0]), place.find(node.input[0])
+        if made is not None and op != "Log" and (op != "Div" or (numerator and numerator.tensor is not None)):
+            self.value(made, f"it divides by small numbers, and may be beyond the range of {form.name}")
+        elif op == "Log" or divisor.place.ops[divisor.maker] != "Sqrt":
+            self.node(place, index, f"small numbers that it reads would become 0 in {form.name}")
+
+    def powers(self, place: Place, index: int, node: NodeProto) -> None:
+        """Pow, which divides where the power is negative."""
+        power = self.scalar(place.find(node.input[1]))
+        rule = Staying.divides if power is not None and power < 0 else Staying.exponential
+        rule(self, place, index, node)
+
+    def bounds(self, place: Place, index: int, node: NodeProto) -> None:
+        """Clip whose lower bound is an attribute that would become 0."""
+        elem_type, least = self._is_narrowed(place, index), place.value_of(node, "min")
+        if elem_type and least is not None and 0 < least <= self.format(elem_type).vanishes_below:
+            self._guards(place, node, least, self.format(elem_type))
 
     def carried(self, place: Place, index: int, node: NodeProto) -> None:
         """CumSum."""
@@ -704,7 +753,10 @@ RULES: dict[str, Rule] = {
         ),
         Staying.normalizes,
     ),
-    **dict.fromkeys(("Exp", "Pow", "Mul"), Staying.exponential),
+    **dict.fromkeys(("Exp", "Mul"), Staying.exponential),
+    **dict.fromkeys(("Div", "Log", "Reciprocal"), Staying.divides),
+    "Pow": Staying.powers,
+    "Clip": Staying.bounds,
     **dict.fromkeys(("Sin", "Cos", "Tan"), Staying.angles),
     "Cast": Staying.casts,
     **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), Staying.compares),
