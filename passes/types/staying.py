@@ -262,10 +262,9 @@ class Staying:
                 self._guards(place, node, held.least, form)
             elif at == _BIAS.get(op):
                 continue  # beside numbers that are multiplied, what is added is too small to be seen
-            elif (
-                op in _WEIGHTED and held.channel and (held.most <= form.vanishes_below or self._is_scaled(place, node))
-            ):
-                self.problem.stay(variable, f"a channel of {value.name} would become 0")
+            elif op in _WEIGHTED:
+                if held.channel and (held.most <= form.vanishes_below or self._is_scaled(place, node, value, form)):
+                    self.problem.stay(variable, f"a channel of {value.name} would become 0")
             elif op in ("QuantizeLinear", "DequantizeLinear"):
                 self.problem.stay(variable, f"its scale {told} would become 0")
         if used:
@@ -316,16 +315,20 @@ class Staying:
                 self.value(made, f"it reaches 1 / {least:.3g}, which is beyond the range of {form.name}")
         return found
 
-    def _is_scaled(self, place: Place, node: NodeProto) -> bool:
-        """Whether what a node makes is scaled, so that small channels count."""
+    def _is_scaled(self, place: Place, node: NodeProto, weight: Value, form: Format) -> bool:
+        """Whether what a node makes is scaled, so that small channels of its weight count."""
         name = node.output[0]
         for _ in range(4):
             value = place.values.get(name)
             if value is None:
                 return False
             following = [place.nodes[index] for where, index, _ in value.readers if where is place and index >= 0]
-            if any(reader.op_type in _SCALING and self._scales_by(place, reader, name) for reader in following):
-                return True
+            for reader in following:
+                if reader.op_type == "BatchNormalization":
+                    if self._scales_channels(place, reader, weight, form):
+                        return True
+                elif reader.op_type in _SCALING and self._scales_by(place, reader, name):
+                    return True
             following = [reader for reader in following if reader.op_type == "Add" or reader.op_type in MOVING]
             if not following:
                 return False
@@ -341,6 +344,25 @@ class Staying:
             return False
         held = self.numbers(others[0]) if node.op_type == "Mul" else None
         return held is None or held.most >= _LARGE_FACTOR
+
+    def _scales_channels(self, place: Place, node: NodeProto, weight: Value, form: Format) -> bool:
+        """Whether BatchNormalization makes channels large of which the weights of Conv become 0.
+
+        Training leaves channels without use, of weights and scales that are both next to 0.
+        """
+        import numpy as np
+
+        operands = [place.find(node.input[1]), place.find(node.input[4]), weight]
+        tensors = [each.tensor if each is not None else None for each in operands]
+        numbers = [constants.read(each, self._folder) if each is not None else None for each in tensors]
+        scale, variance, weights = numbers
+        if scale is None or variance is None or weights is None:
+            return True
+        factors = np.abs(scale) / np.sqrt(np.maximum(variance, 0) + float(place.value_of(node, "epsilon", 1e-5)))
+        largest = np.abs(weights).reshape(len(weights), -1).max(axis=1)
+        if len(largest) == len(factors):
+            factors = factors[(largest > 0) & (largest <= form.vanishes_below)]
+        return bool(factors.max(initial=0) >= _LARGE_FACTOR)
 
     def _scales(self, value: Value, form: Format) -> None:
         """Scales that lose precision, since they are among the least numbers of the type."""

@@ -67,17 +67,28 @@ def test_casts_to_the_type_that_a_value_has_go_where_that_type_changes():
     assert change(source, types("float16", keep="op:*")).model.graph.node[1].op_type == "Cast"
 
 
+MULTIPLIED = "float f = {{{}}}", "y = Mul(h, f)"
+NORMALIZED = "float[2] o = {{1, 1}}, float[2] f = {{1, {}}}", "y = BatchNormalization<epsilon=0.0001>(h, f, o, o, v)"
+
+
 @pytest.mark.parametrize(
-    ("weight", "bias", "factor", "wide"),
-    [(1, 1e-9, 100, False), (1e-9, 1, 2, False), (1e-9, 1, 100, True)],
+    ("weight", "bias", "scaling", "factor", "wide"),
+    [
+        (1, 1e-9, MULTIPLIED, 100, False),
+        (1e-9, 1, MULTIPLIED, 2, False),
+        (1e-9, 1, MULTIPLIED, 100, True),
+        (1e-9, 1, NORMALIZED, 1, True),
+        (1e-9, 1, NORMALIZED, 1e-6, False),
+    ],
 )
-def test_a_channel_that_vanishes_counts_where_it_is_multiplied_and_made_large(weight, bias, factor, wide):
+def test_a_channel_that_vanishes_counts_where_it_is_multiplied_and_made_large(weight, bias, scaling, factor, wide):
+    constants, node = scaling
     source = model(
-        "h = Conv(x, w, b) y = Mul(h, f)",
+        f"h = Conv(x, w, b) {node}",
         17,
         inputs="float[1,3,4,4] x",
         outputs="float[1,2,2,2] y",
-        constants=f"float f = {{{factor}}}",
+        constants=f"{constants.format(factor)}, float[2] v = {{1, 0}}",
     )
     for name, array in (("w", np.ones((2, 3, 3, 3))), ("b", np.ones(2))):
         array[1] *= weight if name == "w" else bias
