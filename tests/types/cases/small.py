@@ -66,3 +66,11 @@ rows(
 )
 logarithms("log_of_softmax", "s = Softmax(h) y = Log(s)", *"sy")
 logarithms("log_of_clipped_sigmoid", "s = Sigmoid(h) e = Clip(s, eps, top) y = Log(e)", *"sey")
+_add(
+    "log_of_a_magnitude",
+    "(float[4,8] x) => (float[4,1] y) { h = MatMul(x, w) p = Mul(h, h) v = ReduceSum(p, axes) r = Sqrt(v) s = Mul(r, r) "
+    "e = Add(s, eps) y = Log(e) }",
+    ("p", "v", "r", "s", "e", "y"),
+    floats([[1], [1e-4], [1e-5], [0]]),
+    17,
+)
