@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.editing import renaming
 from opshift.passes.model.messages import (
     AttributeProto,
     FunctionProto,
@@ -15,7 +17,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.traversal import own_names, subgraphs, with_nested
 from opshift.passes.records import dataclass
 from opshift.verification.regions import Body, Comparison, Region
 from opshift.verification.side import Side
@@ -120,7 +122,7 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
             yield InnerPair(
                 f'{name}{place or ""} of {one.op_type} "{called}"',
                 Side(_make_model_of_graph(before, graph, sorted(outer)), before.side.folder),
-                Side(_rename_inputs(_make_model_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
+                Side(_rename_ends(_make_model_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
                 tuple(sorted(outer)),
                 one,
                 tuple(value.name for value in graph.input),
@@ -180,23 +182,23 @@ def _make_model_of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) ->
     return model
 
 
-def _rename_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
-    """Rename the first inputs of a model as in another one."""
-    names = {value.name: other.name for value, other in zip(model.graph.input, like.input, strict=False)}
-    names = {old: new for old, new in names.items() if old != new}
+def _rename_ends(model: ModelProto, like: GraphProto) -> ModelProto:
+    """Give the body's own inputs and its outputs the names that they have in another body.
+
+    An inner value that has one of these names already gets a new one: names are taken for the same value.
+    """
+    own = [*zip(model.graph.input, like.input, strict=False), *zip(model.graph.output, like.output, strict=False)]
+    names = {old.name: new.name for old, new in own[: len(like.input)] if old.name != new.name}
+    known = set[str]().union(*map(own_names, with_nested([model.graph])))
+    for old, new in own:
+        if old.name != new.name and new.name not in names:
+            names[new.name] = next(name for k in count() if (name := f"{new.name}~{k}") not in known)
     if names:
-        for value in model.graph.input[: len(like.input)]:
-            value.name = names.get(value.name, value.name)
-        for graph in with_nested([model.graph]):
-            assert not isinstance(graph, FunctionProto)
-            for node in graph.node:
-                node.input[:] = [names.get(name, name) for name in node.input]
-            for value in graph.output:
-                value.name = names.get(value.name, value.name)
-    for value, other in zip(model.graph.output, like.output, strict=False):
-        if value.name != other.name:
-            model.graph.node.add(op_type="Identity", input=[value.name], output=[other.name])
-            value.name = other.name
+        renaming.afresh(model.graph, lambda name: names.get(name, name))
+    for old, new in own[len(like.input) :]:
+        if old.name != new.name:
+            model.graph.node.add(op_type="Identity", input=[old.name], output=[new.name])
+            old.name = new.name
     return model
 
 

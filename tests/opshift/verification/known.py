@@ -179,6 +179,14 @@ BRANCHES = [
         _RARELY + (_IF % ("Abs", "Neg")).replace("v = Abs(x)", "n = Neg(x) v = Max(x, n)"),
         **_OPEN,
     ),
+    Row(
+        "a branch whose output had the name of another value",
+        EQUAL,
+        _RARELY + _IF % ("Relu", "Neg"),
+        _RARELY
+        + (_IF % ("Relu", "Neg")).replace("v) { v = Relu(x)", "w) { v = Neg(x) n = Neg(v) w = Relu(n)"),
+        **_OPEN,
+    ),
     Row("a Loop that rarely turns", DIFFERENT, _LOOP % "Add", _LOOP % "Mul"),
     Row(
         "a Loop that rarely turns, written otherwise",

@@ -39,6 +39,14 @@ def test_the_branches_of_an_if():
     np.testing.assert_array_equal(OnnxRuntime(side.model).run({"a": X})[0], np.abs(X))
 
 
+def test_an_inner_value_with_the_name_of_the_other_output_gets_a_new_one():
+    other = IF.format("Abs", "Sin").replace("p) { p = Abs(a)", "r) { p = Exp(a) r = Abs(p)")
+    then, _ = found(of(IF.format("Neg", "Sin")), of(other))
+    side = with_types(then.after, {"a": X}, {})
+    assert [value.name for value in side.model.graph.output] == ["p"]
+    np.testing.assert_allclose(OnnxRuntime(side.model).run({"a": X})[0], np.exp(X), rtol=1e-5)
+
+
 def test_an_if_that_is_the_same_has_no_bodies_to_run():
     assert found(of(IF.format("Neg", "Sin")), of(IF.format("Neg", "Sin"))) == []
 
