@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter
 
@@ -20,10 +20,10 @@ from opshift.verification.aligning import align
 from opshift.verification.bounds import FLIPS
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import DRAWN, Asked
-from opshift.verification.proof import Failure, Manner, Prover
+from opshift.verification.proof import HASTE, Failure, Manner, Prover
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
-from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification, several
 from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
 
 _ROUNDS = 3
@@ -116,7 +116,7 @@ def _with_regions(
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
     failures = prover.failures
-    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks), *_say_widened(prover.widened)]
+    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks), *_say_widened(prover.widened), *_say_late(prover.late)]
     if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
         whole.is_different, whole.why = True, whole.why or whole.empty
     elif whole.empty:
@@ -157,6 +157,15 @@ def _say_widened(names: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
+
+
+def _say_late(late: Mapping[str, int]) -> list[str]:
+    """Write one remark on all inputs of changed parts that were left out because a run on them takes too long."""
+    if not late:
+        return []
+    more = f" and {several(len(late) - 1, 'other part')} were" if len(late) > 1 else " was"
+    inputs = several(sum(late.values()), "input")
+    return [f'"{next(iter(late))}"{more} not tested on {inputs}: onnx.reference takes longer than {HASTE:g} s for each']
 
 
 def _types_that_are_gone(before: Side, after: Side) -> set[int]:

@@ -52,7 +52,7 @@ _LONG = 0.2
 """Seconds for a run in float64, from which on there is no other of that kind."""
 _SLOW = 2.0
 """Seconds for one run of both parts, from which on they are run no oftener than there is time."""
-_PATIENCE, _HASTE = 20.0, 2.0
+_PATIENCE, HASTE = 20.0, 2.0
 """Seconds that a part has in onnx.reference, which is slow, until it ran once, and after that."""
 _NAN = "its results were NaN in each run"
 _WIDENED = 64
@@ -125,6 +125,7 @@ class _Kind:
     failures: list[Failure] = field(default_factory=list)
     why: str = ""
     engines: set[str] = field(default_factory=set)
+    late: int = 0
     slowest: float = 0.0
     is_lacking: bool = False
 
@@ -159,6 +160,8 @@ class Prover:
         self.remarks: list[str] = []
         self.widened: list[str] = []
         """What agrees only together with the nodes before it."""
+        self.late: dict[str, int] = {}
+        """How many inputs were left out, as onnx.reference takes too long, by the first output of the part."""
         self.failures: list[Failure] = []
         """The regions that differ, in the order of the second model."""
 
@@ -186,6 +189,7 @@ class Prover:
             for pair, kind, values in self._capture_inputs(pairs, run):
                 self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
+        self.late |= {kind.pair.region.outputs[0]: kind.late for kind in kinds.values() if kind.late and kind.runs}
         findings = [self._finding(kind) for kind in kinds.values()]
         failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
         order = {region.outputs: place for place, region in enumerate(regions)}
@@ -255,6 +259,7 @@ class Prover:
                 (self.failures if is_run and one.label == CAPTURED else doubts).append(outer)
             self.remarks += prover.remarks
             self.widened += prover.widened
+            self.late |= prover.late
         return findings, doubts, count > 0 and len(region.before) == len(region.after) == 1
 
     def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -556,12 +561,14 @@ class Prover:
             expected = self._run(pair, kind, 0, feeds[0])
         except EngineError as error:
             kind.why = kind.why or str(error)
+            kind.late += str(error).startswith(TOO_LONG)
             return None
         try:
             actual = self._run(pair, kind, 1, feeds[1])
         except EngineError as error:
             if str(error).startswith(TOO_LONG) or (label == CAPTURED and (1, "none") in kind.sessions):
                 kind.why = kind.why or str(error)
+                kind.late += str(error).startswith(TOO_LONG)
                 return None
             return Closeness(f"the second model fails: {error}", is_same=False) if how == ORDINARY else None
         if is_all_nan(expected) and is_all_nan(actual):
@@ -676,7 +683,7 @@ class Prover:
         if session is None:
             raise EngineError(kind.why or "no engine runs it")
         try:
-            outputs = self._run_in(session, feeds, _HASTE if kind.runs else _PATIENCE)
+            outputs = self._run_in(session, feeds, HASTE if kind.runs else _PATIENCE)
         except EngineError:
             lacking = which == 0 and self._shown.engine is Reference  # a kernel may not do what its operator is to do
             if kind.runs or session.engine == Reference.engine or not (lacking or kind.is_lacking):
