@@ -188,8 +188,10 @@ class _Drawn:
             meaning = fallback
         elif count == 1 and turn < len(compared) and meaning in ("", "mask"):
             return np.array(compared[turn])
-        if meaning in ("axes", "counting"):
+        if meaning == "counting":
             return np.arange(count)
+        if meaning == "axes":  # the first ones, the last ones, and those from the second one on
+            return (np.arange(count), -1 - np.arange(count), 1 + np.arange(count))[self.choice.seed % 3]
         if meaning == "sizes":
             return np.arange(2, 2 + count)
         if meaning in _CONSTANT:
@@ -287,4 +289,4 @@ class _Drawn:
         return values * self.random.choice([-1, 1], count)
 
 
-_CONSTANT = {"axis": 0, "zeros": 0, "ones": 1, "many": 5}
+_CONSTANT = {"zeros": 0, "ones": 1, "many": 5}

@@ -22,8 +22,7 @@ from opshift.passes.records import dataclass, field
 # What an integer input means to its consumer, by operator and position.
 _MEANING = {
     **{(op, 1): "index" for op in ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")},
-    **{(op, 1): "axes" for op in ("Squeeze", "Unsqueeze")},
-    **{(op, 1): "axis" for op in ("CumSum", "CumProd")},
+    **{(op, 1): "axes" for op in ("CumProd", "CumSum", "Squeeze", "Unsqueeze")},
     **{(op, 4): "length" for op in ("RNN", "GRU", "LSTM")},
     ("ReverseSequence", 1): "length",
     ("RoiAlign", 2): "zeros",  # places of images, which onnxruntime 1.17 does not check

@@ -212,7 +212,6 @@ def test_a_shape_of_as_many_sizes():
     [
         ("axes", [0, 1, 2]),
         ("sizes", [2, 3, 4]),
-        ("axis", [0, 0, 0]),
         ("zeros", [0, 0, 0]),
         ("ones", [1, 1, 1]),
         ("many", [5, 5, 5]),
@@ -222,6 +221,11 @@ def test_a_shape_of_as_many_sizes():
 def test_what_integers_of_a_meaning_are(meaning, expected):
     assert meant([3], of=meaning).tolist() == expected
     assert meant([0], of=meaning).tolist() == []
+
+
+def test_axes_are_counted_from_both_ends_and_from_the_second_one_in_turn():
+    drawn_axes = [meant([2], filling.Choice(3, seed=seed), of="axes").tolist() for seed in range(4)]
+    assert drawn_axes == [[0, 1], [-1, -2], [1, 2], [0, 1]]
 
 
 def test_a_loop_turns_from_once_to_three_times():

@@ -48,8 +48,8 @@ def test_an_index_lies_in_its_table(body, below):
     [
         ("y = Gather(v, i)", "index"),
         ("y = Neg(i)", None),
-        ("a = Cast<to = 6>(i) y = CumSum(v, a)", "axis"),
-        ("y = CumProd(v, i)", "axis"),
+        ("a = Cast<to = 6>(i) y = CumSum(v, a)", "axes"),
+        ("y = CumProd(v, i)", "axes"),
         ("y = ReduceSum(v, i)", "axes"),
         ("y = ReduceMax(v, i)", "axes"),
         ("y = Tile(v, i) z = Gather(v, i)", "ones"),
@@ -131,8 +131,7 @@ def of_node(op, index, count=5, more=()):
 
 PLACES = {
     "index": [*((op, 1) for op in ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")), ("OneHot", 0)],
-    "axes": [("Squeeze", 1), ("Unsqueeze", 1), ("Slice", 3), ("ReduceSum", 1), ("ReduceLogSumExp", 1)],
-    "axis": [("CumSum", 1), ("CumProd", 1)],
+    "axes": [*((op, 1) for op in ("Squeeze", "Unsqueeze", "ReduceSum", "ReduceLogSumExp", "CumSum", "CumProd")), ("Slice", 3)],
     "length": [("RNN", 4), ("GRU", 4), ("LSTM", 4), ("ReverseSequence", 1)],
     "shape": [("Reshape", 1)],
     "ones": [("Expand", 1), ("Tile", 1), ("TopK", 1), ("Slice", 4), ("Pad", 1), ("Range", 2), ("Trilu", 1)],
