@@ -116,7 +116,13 @@ def _with_regions(
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
     failures = prover.failures
-    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks), *_say_widened(prover.widened), *_say_late(prover.late)]
+    remarks = [
+        *remarks,
+        *whole.remarks,
+        *dict.fromkeys(prover.remarks),
+        *_say_widened(prover.widened),
+        *_say_late(prover.late),
+    ]
     if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
         whole.is_different, whole.why = True, whole.why or whole.empty
     elif whole.empty:

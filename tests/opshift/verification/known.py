@@ -183,8 +183,7 @@ BRANCHES = [
         "a branch whose output had the name of another value",
         EQUAL,
         _RARELY + _IF % ("Relu", "Neg"),
-        _RARELY
-        + (_IF % ("Relu", "Neg")).replace("v) { v = Relu(x)", "w) { v = Neg(x) n = Neg(v) w = Relu(n)"),
+        _RARELY + (_IF % ("Relu", "Neg")).replace("v) { v = Relu(x)", "w) { v = Neg(x) n = Neg(v) w = Relu(n)"),
         **_OPEN,
     ),
     Row("a Loop that rarely turns", DIFFERENT, _LOOP % "Add", _LOOP % "Mul"),
