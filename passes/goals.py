@@ -13,7 +13,7 @@ from opshift.passes.inputs.ends import AS_IT_IS, Ends, Names, ends_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
 from opshift.passes.inputs.wanted import Values, Wanted
-from opshift.passes.inputs.wanted import wanted as fixed
+from opshift.passes.inputs.wanted import parse_wanted as fixed
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, default_domain

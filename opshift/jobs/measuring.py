@@ -17,7 +17,7 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, rounded, simulate
+from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, round_array, simulate
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -349,7 +349,7 @@ def range_of(value: Any, target: int) -> Range | None:
     some = value.reshape(-1)[:: max(value.size // _SAMPLE, 1)]
     whole = most > FORMATS[target].integers and bool(np.array_equal(some, np.rint(some)))
     whole = whole and bool(np.array_equal(value, np.rint(value)))
-    whole = whole and not np.array_equal(as_floats(rounded(value, target), target), value)
+    whole = whole and not np.array_equal(as_floats(round_array(value, target), target), value)
     return Range(most, whole, finite)
 
 
@@ -389,7 +389,7 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
             return ""
         given[name] = changed[name] = value
         if value.dtype == np.float32:
-            changed[name] = as_floats(rounded(value, target), target).astype(np.float32)
+            changed[name] = as_floats(round_array(value, target), target).astype(np.float32)
     if not any(given[name] is not changed[name] for name in given):
         return ""
     alone = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)

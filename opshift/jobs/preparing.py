@@ -14,7 +14,7 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.goals import Goal
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.inputs.parts import Cut
 from opshift.passes.model.messages import ModelProto, TypeProto, copy_model
 from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
@@ -158,7 +158,7 @@ def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
 
     Runs on types that a run of the model showed.
     """
-    taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
+    taken = [dim for held in required_inputs(model).values() for dim in held.tensor_type.shape.dim]
     if value_type.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
         for dim in value_type.tensor_type.shape.dim:
             dim.Clear()
@@ -251,7 +251,7 @@ class Merging:
         else:
             names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
             verification = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
-        remark, stop = _judge_merge(verification, converted=joined.converted)
+        remark, stop = _judge_merge(verification, converted=joined.is_converted)
         return replace(prepared, remark=remark, stop=stop)
 
 
@@ -265,7 +265,7 @@ class Merged(NamedTuple):
     changes: tuple[Change, ...]
 
     @property
-    def converted(self) -> bool:
+    def is_converted(self) -> bool:
         """Whether one of them was converted to the opset of the other."""
         return any(change.source != change.target for change in self.changes)
 

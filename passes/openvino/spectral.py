@@ -104,7 +104,7 @@ def _real(of: Layer, value: str, axis: int, size: Size) -> str:
 def short_time(of: Layer) -> Made:
     """A window that is shorter than a frame stands in its middle."""
     b, rank, (window,) = of.build, of.rank(), of.static(1)
-    (size,) = of.known(2)
+    (size,) = of.require_constant(2)
     if window > size or rank not in (1, 2):
         raise Unmapped(f"the window is longer than the frames ({window}, {size})")
     ahead = (size - window) // 2
@@ -122,7 +122,7 @@ def short_time(of: Layer) -> Made:
 def inverse_short_time(of: Layer) -> Made:
     """Frames are put where they come from, and what they sum to is divided by the squares of the windows there."""
     b, rank, elem_type, (window,) = of.build, of.rank(), of.elem_type(), of.static(1)
-    (size,), (step,) = of.known(2), of.known(3)
+    (size,), (step,) = of.require_constant(2), of.require_constant(3)
     if window > size or step < 1 or rank not in (3, 4):
         raise Unmapped(
             f"a window of {window}, frames of {size} and steps of {step} leave gaps", supported="overlapping frames"

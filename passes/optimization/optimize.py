@@ -58,7 +58,7 @@ def attempt(
                 _drop_all_dead(whole)
             _visit(whole)
             _drop_all_dead(whole)
-            if whole.settled():
+            if whole.is_settled():
                 break
         held, left = census([model.graph, *model.functions])
         if whole.changes:

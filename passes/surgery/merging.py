@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from opshift.passes.inputs.interface import known, required
+from opshift.passes.inputs.interface import check_name, required_inputs
 from opshift.passes.model import schemas
 from opshift.passes.model.editing import renaming
 from opshift.passes.model.imports import opsets
@@ -44,12 +44,12 @@ def connections(first: ModelProto, second: ModelProto, asked: Iterable[tuple[str
     taken = {value.name: value.type for value in second.graph.input}
     found: dict[str, str] = {}
     for output, name in asked:
-        known(output, {**outputs, **dict.fromkeys(required(first))}, "output or input", "the first model")
-        known(name, taken, "input", "the second model")
+        check_name(output, {**outputs, **dict.fromkeys(required_inputs(first))}, "output or input", "the first model")
+        check_name(name, taken, "input", "the second model")
         if name in found:
             raise ValueError(f"input {name!r} of the second model is connected twice")
         found[name] = output
-    needed = list(required(second))
+    needed = list(required_inputs(second))
     if not found:
         found = {name: name for name in needed if name in outputs}
     if not found and len(outputs) == len(needed) == 1:

@@ -88,7 +88,7 @@ def _expand(source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str 
         held: list[NodeProto] = []
         for index, proto in enumerate(list(body.node)):
             for attribute, k, graph in subgraphs(proto):
-                expand(graph, scope.nested(graph, index, attribute, k))
+                expand(graph, scope.nested_scope(graph, index, attribute, k))
             node = Node(proto, scope, scope.opset, Builder(scope, scope.opset, proto))
             try:
                 step = _formula(node, carriers)
@@ -181,7 +181,7 @@ class _Retyping:
     def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
-            self._body(graph, asked.nested(twin, index, attribute, k), scope)
+            self._body(graph, asked.nested_scope(twin, index, attribute, k), scope)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
         node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
         try:

@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 from opshift.files.writing import scratch
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.verification import isolation
@@ -88,7 +88,7 @@ def running(
     for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem):
         yielded.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
-            files.save(wanted.save, yielded, required(side.model))
+            files.save(wanted.save, yielded, required_inputs(side.model))
         yield fed
 
 
@@ -97,10 +97,10 @@ def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = Non
 
     Runs before inputs are drawn.
     """
-    taken = required(model)
+    taken = required_inputs(model)
     if beside is not None:
         kept = {name: value_type for name, value_type in taken.items() if name not in wanted.values}
-        others = {name: value_type for name, value_type in required(beside).items() if name not in wanted.values}
+        others = {name: value_type for name, value_type in required_inputs(beside).items() if name not in wanted.values}
         taken = {**taken, **unite(kept, others)}
     return Problem(model, taken, meanings(model, taken), wanted)
 

@@ -127,7 +127,7 @@ class StandInScope(Scope):
             self._spoil()
         return super().producer(name)
 
-    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+    def initializer(self, name: str, most: int | None = None) -> TensorProto | None:
         """Record a question for the constant behind an input; give up if it is about an output of the call."""
         if name not in self._names:
             return super().held(name, most)

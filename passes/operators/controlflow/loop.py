@@ -28,7 +28,7 @@ def at_least_one_carried_value(node: Node) -> None:
     body.node.append(NodeProto(op_type="Identity", input=[arriving], output=[leaving]))
     body.output.add(name=leaving).type.CopyFrom(tensor_type(T.FLOAT, []))
     body.output.insert(1, body.output.pop())
-    node.build.typed(last, T.FLOAT, [])
+    node.build.set_type(last, T.FLOAT, [])
 
 
 @says("Carried a sequence through Loop as one tensor of all elements and a tensor of their sizes")

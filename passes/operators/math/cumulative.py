@@ -50,7 +50,7 @@ def _along_one_of(node: Node, build: Builder, axis: str, axes: list[int]) -> str
     elem_type = node.elem_type()
     then = build.branch(lambda inner: _along(node, inner, first), "along_this", elem_type)
     other = build.branch(lambda inner: _along_one_of(node, inner, axis, others), "along_another", elem_type)
-    return build.typed(
+    return build.set_type(
         build.If(chosen, then_branch=then, else_branch=other), elem_type, node.scope.shape(node.input(0))
     )
 
@@ -78,8 +78,8 @@ def _along(node: Node, build: Builder, axis: int) -> str:
     }
     dims = node.scope.shape(node.input(0)) or []
     results = build.emit("Scan", [_start(node, build, axis), node.input(0)], attributes, outputs=2)
-    build.typed(results[0], elem_type, dims[:axis] + dims[axis + 1 :])
-    return build.typed(results[1], elem_type, dims)
+    build.set_type(results[0], elem_type, dims[:axis] + dims[axis + 1 :])
+    return build.set_type(results[1], elem_type, dims)
 
 
 def _start(node: Node, build: Builder, axis: int) -> str:

@@ -52,7 +52,7 @@ def _along(node: Node, build: Builder, axis: int) -> str:
         "then_branch": build.branch(here, "here", elem_type),
         "else_branch": build.branch(behind, "behind", elem_type),
     }
-    return build.typed(build.If(wanted, **branches), elem_type)
+    return build.set_type(build.If(wanted, **branches), elem_type)
 
 
 @says("Replaced DFT by MatMul with matrices of cosines and sines")

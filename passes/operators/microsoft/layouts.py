@@ -50,7 +50,7 @@ def convolution(node: Node) -> str:
     outer, inner = weights.shape[:2]
     group = node.attributes.get("group", 1)
     blocked, inside = blocks.takes_blocks(inner, outer, group, found.width)
-    weights = blocks.undone(weights, found.width, inputs=inside)
+    weights = blocks.undo_blocks(weights, found.width, inputs=inside)
     made = found.channels.get(node.outputs[0], outer)
     if inside and group == 1:
         weights = weights[:, : found.taken.get(node.outputs[0], inner)]

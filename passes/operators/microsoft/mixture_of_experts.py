@@ -172,7 +172,7 @@ def _dequantize(node: Node, inner: Builder, at: str, index: int) -> str:
         zero = first_of(inner, zero, share_along(node, node.input(index + 1), -1, 1))
     else:
         zero = inner.Expand(inner.constant(2 ** (bits - 1), T.UINT8), inner.Shape(scale))
-        zero = inner.typed(zero, T.UINT8, inner.scope.shape(scale))
+        zero = inner.set_type(zero, T.UINT8, inner.scope.shape(scale))
     blocks = {"axis": 1, "block_size": block} if block else {"axis": 0}
     return str(inner.DequantizeLinear(unpacked(inner, held, bits), scale, zero, **blocks))
 

@@ -119,7 +119,7 @@ def products_and_softmax(node: Node) -> list[str]:
     saved = (scores, capped, biased, shares)[mode]
     if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
         batch, queries = masks.dim_of(node, QUERY, 0), masks.dim_of(node, QUERY, -2)
-        build.typed(saved, elem_type, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
+        build.set_type(saved, elem_type, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
     return [y, key, value, saved][: len(node.outputs)]
 
 

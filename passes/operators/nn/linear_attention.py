@@ -56,12 +56,12 @@ def attention_token_by_token(node: Node) -> list[str]:
         if corrected:
             v = inner.Mul(b, inner.Sub(v, inner.MatMul(inner.Transpose(k, perm=[0, 1, 3, 2]), state)))
         state = inner.Add(state, inner.Mul(k, v))
-        return [state, inner.typed(inner.MatMul(q, state), T.FLOAT, [None] * 4)]
+        return [state, inner.set_type(inner.MatMul(q, state), T.FLOAT, [None] * 4)]
 
     start = wide[3] or _empty_state(node, key, value)
     length = share_along(node, node.input(0), 1, 1)
     state, y = build.loop(length, [(start, tensor_type(T.FLOAT, [None] * 4))], token)
-    y = build.Mul(build.typed(y, T.FLOAT, [None] * 5), _scale(node, queries))
+    y = build.Mul(build.set_type(y, T.FLOAT, [None] * 5), _scale(node, queries))
     y = build.Transpose(y, perm=[1, 0, 2, 3, 4])
     width = flat_indices.times(build, share_along(node, node.input(2), 2, heads), queries)
     if isinstance(length, int) and length:

@@ -109,7 +109,7 @@ def _reduced_if(build: Builder, chosen: str, op: str, value: str, axis: int, kee
         then_branch=build.branch(reduced, "reduced", elem_type),
         else_branch=build.branch(unchanged, "unchanged", elem_type),
     )
-    return build.typed(result, elem_type)
+    return build.set_type(result, elem_type)
 
 
 def _mean(node: Node) -> str:

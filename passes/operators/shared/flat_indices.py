@@ -277,7 +277,7 @@ def reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
         then_branch=build.branch(lambda inner: empty(inner, shape, elem_type), "empty", elem_type),
         else_branch=build.branch(lambda inner: str(inner.Reshape(x, shape)), "reshaped", elem_type),
     )
-    return build.typed(result, elem_type)
+    return build.set_type(result, elem_type)
 
 
 def empty(build: Builder, shape: str, elem_type: int) -> str:

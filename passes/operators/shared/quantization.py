@@ -195,7 +195,7 @@ def unpacked(build: Builder, data: str, bits: int) -> str:
     *dims, last = build.scope.shape(data) or [None]
     known = last * 8 // bits if isinstance(last, int) else None
     many = build.Mul(build.Shape(data, start=-1), [8 // bits]) if known is None else [known]
-    return build.typed(
+    return build.set_type(
         build.Reshape(apart, build.Concat(build.Shape(data, end=-1), many, axis=0)), T.UINT8, [*dims, known]
     )
 

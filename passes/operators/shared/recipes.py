@@ -26,7 +26,7 @@ def from_the_caller(node: Node, held: AttributeProto) -> str:
     """What each call of a function gives for an attribute that is bound by reference, as a value of the body."""
     name, elem_type, dims = FROM_THE_CALLER[held.type]
     bound = AttributeProto(name=name, type=held.type, ref_attr_name=held.ref_attr_name)
-    return node.build.typed(node.build.emit("Constant", [], {name: bound}), elem_type, dims)
+    return node.build.set_type(node.build.emit("Constant", [], {name: bound}), elem_type, dims)
 
 
 @says("Moved axes from attribute to input")
@@ -301,7 +301,9 @@ def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> st
         then_branch=build.branch(lambda inner: recast(inner, compute(inner), elem_type, held), hint, held),
         else_branch=build.branch(lambda inner: recast(inner, str(inner.Identity(x)), elem_type, held), "empty", held),
     )
-    return recast(build, build.typed(result, held, node.scope.shape(x)), held, elem_type) if elem_type else str(result)
+    return (
+        recast(build, build.set_type(result, held, node.scope.shape(x)), held, elem_type) if elem_type else str(result)
+    )
 
 
 @says("Dropped the attribute consumed_inputs, which changes no value")

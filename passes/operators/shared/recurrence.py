@@ -165,8 +165,8 @@ def _direction(
     }
     *last, y = build.emit("Scan", [*starts, *scanned], attributes, outputs=len(starts) + 1)
     for state, width in zip(last, widths, strict=True):
-        build.typed(state, elem_type, [None, width])
-    build.typed(y, elem_type, [None, None, size])
+        build.set_type(state, elem_type, [None, width])
+    build.set_type(y, elem_type, [None, None, size])
     y = build.ReverseSequence(y, _int64(node), time_axis=0, batch_axis=1) if turned else y
     return [y, *last[: len(_states(node))]]
 

@@ -124,8 +124,8 @@ def emitted(
             results.append(value)
             continue
         layout, sizes = layouts[k], next(values)
-        build.typed(value, layout.elem_type)
-        build.typed(sizes, T.INT64, [None])
+        build.set_type(value, layout.elem_type)
+        build.set_type(sizes, T.INT64, [None])
         if layout.scalars:
             sequence = build.SplitToSequence(value, axis=0, keepdims=0)
         else:

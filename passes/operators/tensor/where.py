@@ -110,10 +110,10 @@ def _gathered_alike(node: Node) -> str:
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)
     for name, other in ((x, ranks[1]), (y, ranks[2])):
-        chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
+        chosen = build.Expand(chosen, build.set_type(build.Shape(name), T.INT64, [other]))
         if rank is not None:
-            build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
-    joint, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
+            build.set_type(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
+    joint, total = build.set_type(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
     second = build.Expand(y, joint)
     both = _one_after_the_other(build, second, build.Expand(x, joint))
     if rank is None:  # Reshape would not take every shape of nothing

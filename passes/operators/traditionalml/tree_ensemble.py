@@ -108,7 +108,7 @@ def classifier_to_ensemble(node: Node) -> list[str]:
             return ""
         raise CannotConvert(node, "some leaves of a tree have no vote", supported="a vote in each leaf of a tree")
 
-    found = Totals(targets, build.typed(str(values), wide, [None, len(targets)]), voted)
+    found = Totals(targets, build.set_type(str(values), wide, [None, len(targets)]), voted)
     positive = all(weight >= 0 for tree in trees for votes in tree.votes.values() for _, weight in votes)
     return classify(node, labels, transform, found, wide, positive=positive)
 

@@ -351,7 +351,7 @@ def chatty_further(count):
 @pytest.mark.parametrize("function", [chatty, chatty_further])
 def test_progress_is_told_here(function):
     said = []
-    with progress.heard(lambda *what: said.append(what)):
+    with progress.listen(lambda *what: said.append(what)):
         assert len(isolation.call(function, 3)) == 1 << 21
     assert said == [("step", 0, 3), ("step", 1, 3), ("step", 2, 3)]
 

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 from opshift.passes.fusion.keys import LEAF, VARIABLE
-from opshift.passes.fusion.match import Matcher, _shared
+from opshift.passes.fusion.match import Matcher, _share
 from opshift.passes.fusion.terms import Terms
 
 MARK = 0.3719312846660614
@@ -134,10 +134,10 @@ def test_what_matches_anything_comes_last():
 
 def test_ways_to_share():
     parts = {1: 1.0, 2: 2.0, 3: 3.0}
-    assert list(_shared(parts, 1)) == [[parts]]
-    assert list(_shared({}, 1)) == []
-    assert list(_shared({1: 1.0}, 2)) == []
-    assert list(_shared(parts, 2)) == [
+    assert list(_share(parts, 1)) == [[parts]]
+    assert list(_share({}, 1)) == []
+    assert list(_share({1: 1.0}, 2)) == []
+    assert list(_share(parts, 2)) == [
         [{1: 1.0}, {2: 2.0, 3: 3.0}], [{2: 2.0}, {1: 1.0, 3: 3.0}], [{3: 3.0}, {1: 1.0, 2: 2.0}],
     ]  # fmt: skip
-    assert len(list(_shared(parts, 3))) == 6
+    assert len(list(_share(parts, 3))) == 6

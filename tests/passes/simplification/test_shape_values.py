@@ -267,7 +267,7 @@ def test_what_an_axis_of_minus_1_is(total, rest, quotient):
     ],
 )  # fmt: skip
 def test_a_shape_that_means_dimensions_whatever_they_are(wanted, given, shape):
-    assert dimensions.stated(wanted, given) == shape
+    assert dimensions.reshape_target(wanted, given) == shape
     for n, m in itertools.product((1, 4), (1, 5)) if shape is not None else ():
         numbers = [_number(dim, n, m) for dim in given], [_number(dim, n, m) for dim in wanted]
         if np.prod(numbers[0]) == np.prod(numbers[1]):

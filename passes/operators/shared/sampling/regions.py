@@ -36,11 +36,11 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
             weight = build.Reshape(build.Mul(weight_y, weight_x), column)
             parts.append(build.Mul(build.Gather(rows, place, axis=0), weight))
     dims = [None, *(count if isinstance(count, int) else None for count in (y.count, x.count))]
-    total = build.typed(build.Max(*parts) if mode == "max" else build.Sum(*parts), data_type, [*dims, None])
-    inside = build.typed(build.Reshape(build.And(y.inside, x.inside), column), T.BOOL, [*dims, 1])
+    total = build.set_type(build.Max(*parts) if mode == "max" else build.Sum(*parts), data_type, [*dims, None])
+    inside = build.set_type(build.Reshape(build.And(y.inside, x.inside), column), T.BOOL, [*dims, 1])
     total = build.Where(inside, total, build.constant(0, data_type))
     if y.taken and x.taken:
-        taken = build.typed(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
+        taken = build.set_type(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
         total = build.Where(taken, total, build.constant(_lowest(data_type) if mode == "max" else 0, data_type))
     bins: list[Size] = [high, y.ratio, wide, x.ratio]
     if flat_indices.filled([channels]):
@@ -64,8 +64,8 @@ def _reduce(node: Node, mode: str, total: str, y: _Samples, x: _Samples, axes: l
         return str(result)
     number, one = build.Reshape(build.Mul(y.grid, x.grid), [-1, 1, 1, 1]), build.constant(1, elem_type)
     if mode == "max":
-        none = build.typed(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
-        result = build.typed(
+        none = build.set_type(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
+        result = build.set_type(
             result, elem_type, [None, y.bins, x.bins, None] if axes == [2, 4] else [None, None, y.bins, x.bins]
         )
         return str(build.Where(none, build.constant(0, elem_type), result))
