@@ -128,7 +128,7 @@ class Callers:
         pending: list[tuple[Callee, Omitted]] = []
         met: set[tuple[object, ...]] = set()
 
-        def called(node: NodeProto, callee: Callee, omitted: Omitted = NOTHING_OMITTED) -> None:
+        def add_variant(node: NodeProto, callee: Callee, omitted: Omitted = NOTHING_OMITTED) -> None:
             variant = self.variant(node, callee, omitted)
             if variant not in found[callee]:
                 found[callee][variant] = None
@@ -142,18 +142,18 @@ class Callers:
                 if kind not in met:
                     met.add(kind)
                     if kind[:3] in found:
-                        called(node, callee_of(node))
+                        add_variant(node, callee_of(node))
         for key, of in self.functions.items():
             for node, callee, _ in of.calls if key not in found else ():
                 if callee in found:
-                    called(node, callee)
+                    add_variant(node, callee)
         left = len(found) + MOST_COPIES
         while pending and left >= 0:
             key, variant = pending.pop()
             left -= 1
             for node, callee, seen in self.functions[key].calls:
                 if callee in found:
-                    called(node, callee, Omitted(variant.inputs & seen, variant.attributes))
+                    add_variant(node, callee, Omitted(variant.inputs & seen, variant.attributes))
         return {key: sorted(variants, key=_order) for key, variants in found.items()}
 
     def variant(self, node: NodeProto, callee: Callee, omitted: Omitted) -> Omitted:

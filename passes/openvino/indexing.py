@@ -28,10 +28,10 @@ def gather(of: Layer) -> Made:
     (where, *_) = axes_of(of, 2, of.rank())
     own = b.Shape(places, start=batch) if isinstance(where, str) else None
 
-    def taken(data: str, at: int) -> str:
+    def take(data: str, at: int) -> str:
         return _gather_each(of, data, at, batch) if batch else str(b.Gather(data, places, axis=at))
 
-    return along(of, of.input(0), where, taken, own, first=batch)
+    return along(of, of.input(0), where, take, own, first=batch)
 
 
 def _gather_each(of: Layer, data: str, axis: int, batch: int) -> str:

@@ -142,14 +142,14 @@ def inverse_short_time(of: Layer) -> Made:
     places = b.Reshape(b.Add(b.Unsqueeze(starts, [1]), b.Unsqueeze(b.Range(0, size, 1), [0])), [1, -1])
     length = b.Add(b.Mul(b.Sub(count, [1]), [step]), [size])
 
-    def overlapped(values: str) -> str:
+    def add_overlapping(values: str) -> str:
         flat = b.Reshape(values, [0, -1])
         rows = b.Shape(flat, start=0, end=1)
         none = b.Expand(of.like(0), b.Concat(rows, length, axis=0))
         return str(b.ScatterElements(none, b.Expand(places, b.Shape(flat)), flat, axis=1, reduction="add"))
 
-    signal = overlapped(b.Mul(parts, framed))
-    weight = overlapped(b.Expand(b.Mul(framed, framed), b.Concat([1], count, [size], axis=0)))
+    signal = add_overlapping(b.Mul(parts, framed))
+    weight = add_overlapping(b.Expand(b.Mul(framed, framed), b.Concat([1], count, [size], axis=0)))
     signal = b.Div(signal, b.Where(b.Greater(weight, of.like(0)), weight, of.like(1)))
     begin = size // 2 if of.flag("center", False) else 0
     if of.has(4):

@@ -103,12 +103,12 @@ class Call:
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
         name = self.input(index)
-        return not self.space.is_protected(name) and self.space.whole.is_used_times(name, 1)
+        return not self.space.is_protected(name) and self.space.whole.check_uses(name, 1)
 
     def is_unused(self, index: int) -> bool:
         """Whether nobody reads an output, or it is left out."""
         name = self.outputs[index] if index < len(self.outputs) else ""
-        return not name or self.space.whole.is_used_times(name, 0)
+        return not name or self.space.whole.check_uses(name, 0)
 
     def read(self, *names: str) -> None:
         """Read these inputs instead of those that were read."""

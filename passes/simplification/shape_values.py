@@ -35,7 +35,7 @@ def _follow(call: Call) -> None:
     if known is not None and elem_type:
         call.space.learn(call.output, numbers=known, elem_type=elem_type)
     shape = dimensions.SHAPED.get(call.op)
-    dims = shape(call) if shape is not None and not _has_known_shape(call) else None
+    dims = shape(call) if shape is not None and not _check_known_shape(call) else None
     if dims is not None:
         _note(call, call.output, dims)
     if call.op == "Split":
@@ -43,7 +43,7 @@ def _follow(call: Call) -> None:
             _note(call, name, part)
 
 
-def _has_known_shape(call: Call) -> bool:
+def _check_known_shape(call: Call) -> bool:
     """Whether the dimensions of the output are known as numbers, of which nothing more follows."""
     whole = call.space.whole
     leans, whole.leans = whole.leans, False

@@ -217,7 +217,7 @@ class Visit:
     def _waits(self, named: Sequence[str]) -> bool:
         """Note that what these make may be computed once nothing else reads them; False."""
         for name in set(named):
-            self._whole.is_used_times(name, named.count(name))
+            self._whole.check_uses(name, named.count(name))
         return False
 
     def _is_bounded(self, call: Call, most: int) -> bool:

@@ -86,14 +86,14 @@ class Whole:
             self.uses.update(results(body))
         self.uses.update(self.fixed)
 
-    def is_used_times(self, name: str, count: int) -> bool:
+    def check_uses(self, name: str, count: int) -> bool:
         """Whether a value is used so often; where it is used more, that is noted: fewer may be left after the round."""
         used = self.uses[name]
         if used > count:
             self._crowded[name] = max(count, self._crowded.get(name, 0))
         return used == count
 
-    def is_settled(self) -> bool:
+    def settle(self) -> bool:
         """Whether another round would change nothing; uses are counted again for it."""
         if not self.changed or self.stirred:
             return not self.changed

@@ -130,7 +130,7 @@ class StandInScope(Scope):
     def initializer(self, name: str, most: int | None = None) -> TensorProto | None:
         """Record a question for the constant behind an input; give up if it is about an output of the call."""
         if name not in self._names:
-            return super().held(name, most)
+            return super().initializer(name, most)
         if name.startswith(f"{MARK}out"):
             self._spoil()
         tensor: TensorProto | None = self.ask("tensor" if most is None else "small", name)

@@ -82,9 +82,7 @@ class Operands:
         """
         found = self.find_dequantized(name)
         if found is None:
-            raise Stays(
-                f"{self._describe_operand(name)}", supported="DequantizeLinear of 8 bits, with scales in float32"
-            )
+            raise Stays(self._describe_operand(name), supported="DequantizeLinear of 8 bits, with scales in float32")
         elem_type = self.scope.elem_type(found.values)
         if elem_type not in BYTES and elem_type not in WIDER:
             raise Stays(f"an operand is dequantized from {element_name(elem_type)}", supported="8 bits")

@@ -113,7 +113,7 @@ def sequences_yielded_as_tensors(node: Node) -> Replacement:
             for made, elem_type in zip(pair, (layouts[k].elem_type, T.INT64), strict=True):
                 graph.output.add(name=inner.Identity(made)).type.CopyFrom(tensor_type(elem_type))
         graph.node.extend(inner.nodes)
-    return sequences.emitted(node, node.inputs, branches, len(node.outputs) + len(places), layouts)
+    return sequences.emit_with_graphs(node, node.inputs, branches, len(node.outputs) + len(places), layouts)
 
 
 changed("If", 11, Pair(down=branches_of_one_shape))

@@ -68,7 +68,7 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
         del values[2 if values is body.input else 1 :]
         for name, value_type in wanted:
             values.add(name=name).type.CopyFrom(value_type)
-    return sequences.emitted(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
+    return sequences.emit_with_graphs(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
 
 
 def _append(node: Node, body: GraphProto, before: str, after: str) -> list[str]:

@@ -10,7 +10,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.recipes import carried, unless_empty
+from opshift.passes.operators.shared.recipes import carrier_casts, unless_empty
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -22,7 +22,7 @@ OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
 
 
 @says("Replaced CumSum or CumProd by a Scan along the axis; for a dynamic axis, by one Scan for each axis")
-def scanned(node: Node) -> str:
+def running_results(node: Node) -> str:
     rank, held = node.rank(), node.scope.array(node.input(1))
     if held is not None and held.size == 1:
         axis = int(held.reshape(-1)[0])
@@ -94,6 +94,6 @@ def _start(node: Node, build: Builder, axis: int) -> str:
     return str(build.ConstantOfShape(shape, value=tensors.tensor([value], node.elem_type())))
 
 
-changed("CumSum", 11, Pair(down=scanned))
-changed("CumSum", 14, Pair(down=carried(HALVES, why="16-bit floats are summed in float")))
-changed("CumProd", 26, Pair(down=scanned))
+changed("CumSum", 11, Pair(down=running_results))
+changed("CumSum", 14, Pair(down=carrier_casts(HALVES, why="16-bit floats are summed in float")))
+changed("CumProd", 26, Pair(down=running_results))

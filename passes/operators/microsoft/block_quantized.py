@@ -8,7 +8,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import element_name
 from opshift.passes.operators.shared.dequantized import scalar
-from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpack
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
@@ -78,8 +78,8 @@ def _rows(node: Node, indices: str) -> tuple[str, str, str]:
         zeros = build.Expand(build.constant(2 ** (bits - 1), T.UINT8), build.Shape(scales))
         zeros = build.set_type(zeros, T.UINT8, build.scope.shape(scales))
     elif bits < 8:
-        zeros = first_of(build, unpacked(build, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
-    return unpacked(build, data, bits), scales, zeros
+        zeros = first_of(build, unpack(build, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
+    return unpack(build, data, bits), scales, zeros
 
 
 @says("Replaced MatMulBnb4 by Gather of the values of the 4-bit codes, Mul by the block scales, and MatMul")

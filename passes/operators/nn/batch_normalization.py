@@ -125,7 +125,7 @@ def set_training_mode(node: Node) -> Replacement:
 @says("Replaced BatchNormalization in training by its formula, and cast statistics to the type of the data")
 def drop_training_mode(node: Node) -> Replacement:
     if node.attributes.pop("training_mode", 0):
-        return _trained(node)
+        return _training_results(node)
     node.outputs = node.outputs[:1]
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
@@ -157,7 +157,7 @@ def _widest(elem_types: set[int]) -> int:
     return T.FLOAT16 if elem_types == {T.FLOAT16} else T.FLOAT
 
 
-def _trained(node: Node) -> list[str]:
+def _training_results(node: Node) -> list[str]:
     """(x - mean) / sqrt(var + epsilon) * scale + B, and running * momentum + current * (1 - momentum)."""
     node.close("training is computed from its definition")
     build, rank, elem_types = node.build, node.rank(), [node.elem_type(index) for index in range(5)]

@@ -109,7 +109,7 @@ def as_one_tensor(build: Builder, layout: SequenceLayout, elements: list[str]) -
     return [build.Concat(*elements, axis=layout.axis), build.Concat(*sizes, axis=0)]
 
 
-def emitted(
+def emit_with_graphs(
     node: Node, inputs: Sequence[str], graphs: Mapping[str, GraphProto], count: int, layouts: dict[int, SequenceLayout]
 ) -> list[str]:
     """The outputs of the node with other graphs, sequences among them put together from their elements and sizes."""

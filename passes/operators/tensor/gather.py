@@ -6,7 +6,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import never_negative
-from opshift.passes.operators.shared.recipes import axis_within, counted_from_front
+from opshift.passes.operators.shared.recipes import axis_within, wrap_negative
 from opshift.passes.operators.shared.shapes import indexed_axes, size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, same
@@ -31,7 +31,7 @@ def nonnegative_indices(node: Node) -> None:
         size = build.constant(size, elem_type)
     elif elem_type != T.INT64:
         size = build.Cast(size, to=elem_type)
-    node.set_input(1, counted_from_front(node, name, size, elem_type))
+    node.set_input(1, wrap_negative(node, name, size, elem_type))
 
 
 @says("Replaced GatherElements by Gather from the flattened data")
@@ -54,7 +54,7 @@ def gather_from_flat_data(node: Node) -> str:
 @says("Replaced GatherND by Reshape and Gather")
 def gather_from_merged_axes(node: Node) -> str:
     indexed, data, places = indexed_axes(node)
-    return str(node.build.Gather(flat_indices.merged(node, node.input(0), data, indexed), places, axis=0))
+    return str(node.build.Gather(flat_indices.merge_axes(node, node.input(0), data, indexed), places, axis=0))
 
 
 @says("Replaced batch_dims by indices that include the position in the batch")

@@ -8,7 +8,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -94,7 +94,7 @@ def inputs_to_attributes(node: Node) -> Replacement:
         return _with_runtime_pads(node, mode)
     elem_type, fill = node.elem_type(), _in_float32(node) if mode == "constant" else 0.0
     if fill is None or (fill and elem_type in LONG):
-        return _filled_where_padded(node, pads, elem_type)
+        return _fill_padding(node, pads, elem_type)
     if elem_type not in FLOATS:
         return _pad_integers(node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill})
     node.inputs = node.inputs[:1]
@@ -140,7 +140,7 @@ def _pad_integers(build: Builder, x: str, elem_type: int, how: dict[str, object]
     return str(build.Add(build.Mul(pad(high), base), pad(low)))
 
 
-def _filled_where_padded(node: Node, pads: list[int], elem_type: int) -> str:
+def _fill_padding(node: Node, pads: list[int], elem_type: int) -> str:
     """A float attribute cannot hold the value: zeros are padded, and the value chosen where they lie."""
     build, x, how = node.build, node.input(0), dict[str, object](pads=pads)
     zeros = build.ConstantOfShape(build.Shape(x))
@@ -182,7 +182,7 @@ def _crop_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[str,
 def positions_instead_of_values(node: Node) -> Replacement:
     elem_type, mode = node.elem_type(), _mode(node)
     if elem_type not in ONLY_MOVED:
-        return carried({T.BOOL: T.UINT8})(node)
+        return carrier_casts({T.BOOL: T.UINT8})(node)
     build, x = node.build, node.input(0)
     size, flat = build.Size(x), build.Reshape(x, [-1])
     inputs = [build.Reshape(build.Range(0, size, 1), build.Shape(x)), node.input(1)]
@@ -285,4 +285,4 @@ changed("Pad", 11, Pair(up=attributes_to_inputs, down=inputs_to_attributes))
 changed("Pad", 13, Pair(down=positions_instead_of_values))
 changed("Pad", 18, Pair(down=pads_of_all_axes))
 changed("Pad", 19, Pair(down=wrap_by_gather))
-changed("Pad", 21, Pair(down=carried(dict.fromkeys(FLOAT8, T.FLOAT16))))
+changed("Pad", 21, Pair(down=carrier_casts(dict.fromkeys(FLOAT8, T.FLOAT16))))

@@ -38,7 +38,7 @@ def repeats_to_copies(node: Node) -> str:
     build, value, repeats = node.build, node.input(0), node.scope.ints(node.input(1))
     if repeats is not None:
         for axis, count in enumerate(repeats):
-            value = _copied(node, value, count, axis)
+            value = _copy(node, value, count, axis)
         return value
     elem_type = node.elem_type()
     if elem_type not in COUNTS:
@@ -49,7 +49,7 @@ def repeats_to_copies(node: Node) -> str:
     return value
 
 
-def _copied(node: Node, value: str, count: int, axis: int) -> str:
+def _copy(node: Node, value: str, count: int, axis: int) -> str:
     build, elem_type = node.build, node.elem_type()
     if count < 0:
         raise CannotConvert(node, f"Tile has the count {count} for axis {axis}", supported="0 or more")

@@ -75,7 +75,7 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     weights, bias = made.array(1), made.array(2)
     if weights is None or (made.input(2) and bias is None) or channels is None or factor.shape != (channels,):
         return None
-    if weights.nbytes > GROWTH and not call.space.whole.is_used_times(made.input(1), 1):
+    if weights.nbytes > GROWTH and not call.space.whole.check_uses(made.input(1), 1):
         return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None

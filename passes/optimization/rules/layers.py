@@ -88,7 +88,7 @@ def _scale_constant(call: Call, index: int, factor: float) -> TensorProto | None
     held = call.array(index)
     if held is None or held.dtype.kind != "f":
         return None
-    if held.nbytes > GROWTH and not call.space.whole.is_used_times(call.input(index), 1):
+    if held.nbytes > GROWTH and not call.space.whole.check_uses(call.input(index), 1):
         return None
     with np.errstate(all="ignore"):  # what makes no number is looked at
         number = held.dtype.type(factor)

@@ -341,8 +341,8 @@ def field_bytes(draw, field, depth):
         encoded = [i.to_bytes(width, "little") if width else number(i, extra) for i in items]
         if not field.has_options or not field.GetOptions().packed or len(items) == 1:
             wire_type = {0: 0, 4: 5, 8: 1}[width]
-            return b"".join(number(field.number << 3 | wire_type, 0) + item for item in encode_number[:1])
-        value = b"".join(encode_number)
+            return b"".join(number(field.number << 3 | wire_type, 0) + item for item in encoded[:1])
+        value = b"".join(encoded)
     return number(field.number << 3 | 2, extra) + number(len(value), extra) + value
 
 
