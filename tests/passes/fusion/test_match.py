@@ -129,7 +129,7 @@ def test_what_matches_anything_comes_last():
     assert column < row < plain
     parts = {column: 1.0, variable: 1.0, plain: 2.0, row: 3.0}
     matcher = Matcher(side.terms, plain, {}, side.terms, 0.0)
-    assert matcher._fixed(parts) == [(plain, 2.0), (row, 3.0), (column, 1.0)]
+    assert matcher._parts_without_variables(parts) == [(plain, 2.0), (row, 3.0), (column, 1.0)]
 
 
 def test_ways_to_share():

@@ -29,7 +29,7 @@ class Call:
     def input(self, index):
         return self.proto.input[index] if index < len(self.proto.input) else ""
 
-    def known(self, index):
+    def known_numbers(self, index):
         return self._known if index == 1 else None
 
     def ints(self, index):

@@ -52,7 +52,7 @@ SHAPES = {
 def call(text, *, opset=18, exact=False, kinds=None):
     whole = SimpleNamespace(leans=False)
     space = SimpleNamespace(
-        opset=opset, exact=exact, whole=whole, known=VALUES.get, shape=SHAPES.get, learned={},
+        opset=opset, exact=exact, whole=whole, known_numbers=VALUES.get, shape=SHAPES.get, learned={},
         elem_type=lambda name: (kinds or {}).get(name, TensorProto.INT64),
     )  # fmt: skip
     space.numbers = {}
