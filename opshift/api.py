@@ -641,9 +641,9 @@ def verify(
         before: the model that counts as right; as for `convert_version`.
         after: the model to compare with it. Inputs and outputs stand for each other by name, else by position.
         exact: whether only the same values, bit for bit, count as equal; else other rounding does, too.
-        inputs: arrays by name, a list of these for several runs, or a path: a `.npz`, a `.npy` for a model of one
-            input, or a folder of `input_0.pb`, `input_1.pb` and so on, or of folders `test_data_set_0` and so on of
-            these. What is left out is drawn.
+        inputs: arrays by name, or a path: a `.npz`, a `.npy` for a model of one input, or a folder of `input_0.pb`,
+            `input_1.pb` and so on, or of folders `test_data_set_0` and so on of these; or a list of these for several
+            runs. What is left out is drawn.
         input_shape: sizes to run on, by the name of an input or of a symbolic dimension: `{"x": (1, 3, 224, 224)}`,
             `{"batch": 4}`, or as `--input-shape` takes them. It changes nothing in the models.
         val_range: the least and the largest number of what is drawn, by the name of an input: `{"x": (0, 1)}`; a

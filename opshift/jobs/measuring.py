@@ -72,6 +72,7 @@ class Deviation:
         output: its name.
         allowed: how large the error may be.
         largest: the largest difference of an element.
+        peak: the largest magnitude of an element.
         same: the rows in which the same element is the largest.
         rows: how many rows there are.
         why: what cannot be compared.
@@ -84,6 +85,7 @@ class Deviation:
     noise: float = 0.0
     signal: float = 0.0
     largest: float = 0.0
+    peak: float = 0.0
     same: int = 0
     rows: int = 0
     counted: bool = False
@@ -124,6 +126,7 @@ class Deviation:
             noise=self.noise + other.noise,
             signal=self.signal + other.signal,
             largest=max(self.largest, other.largest),
+            peak=max(self.peak, other.peak),
             same=self.same + other.same,
             rows=self.rows + other.rows,
             counted=self.counted or other.counted,
@@ -740,6 +743,6 @@ def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviatio
         first = one.argmax(-1) == other.argmax(-1)
         same, rows = int(np.count_nonzero(first)), int(first.size)
     finite = one[np.isfinite(one)]
-    return Deviation(
-        name, allowed, float(np.sum(gap**2)), float(np.sum(finite**2)), float(np.abs(gap).max(initial=0)), same, rows
-    )
+    noise, signal = float(np.sum(gap**2)), float(np.sum(finite**2))
+    largest, peak = (float(np.abs(each).max(initial=0)) for each in (gap, finite))
+    return Deviation(name, allowed, noise, signal, largest, peak, same, rows)

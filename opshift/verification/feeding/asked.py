@@ -21,7 +21,7 @@ from opshift.passes.spelling import texts
 from opshift.verification.tolerances import Given, Tolerances, tolerances
 
 Feeds = Mapping[str, Any]
-Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
+Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds | str | os.PathLike[str]]
 Engines = str | Sequence[str]
 Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
 
@@ -34,7 +34,7 @@ class Asked:
     """The user's options for a verification.
 
     Attributes:
-        inputs: a file or a folder, arrays by name, or several of the latter.
+        inputs: a file or a folder, arrays by name, or several of these.
         shapes: by the name of an input.
         sizes: by the name of a symbolic dimension.
         ranges: the least and the largest number, by the name of an input; the empty name stands for all others.
@@ -239,9 +239,7 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
             _check_range(name, given[name], bounds)
     if wanted.inputs is None:
         return wanted
-    from opshift.verification.feeding import files
-
-    sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _read_sets(wanted)
+    sets = _read_sets(wanted.inputs, given)
     if not sets:
         raise ValueError("the list of inputs is empty")
     if (wanted.runs or 0) > len(sets):
@@ -294,12 +292,18 @@ def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
     )
 
 
-def _read_sets(wanted: Asked) -> list[Feeds]:
-    """Read inputs given in Python as one set or a list of sets. Part of `check_inputs`."""
-    given: Any = wanted.inputs
-    sets = [given] if isinstance(given, Mapping) else list(given)
-    if not all(isinstance(one, Mapping) for one in sets):
-        raise ValueError("give inputs as a path, as arrays by name, or as a list of those")
+def _read_sets(inputs: Any, given: Mapping[str, TypeProto]) -> list[Feeds]:
+    """Read inputs given as one set, a path, or a list of those. Part of `check_inputs`."""
+    from opshift.verification.feeding import files
+
+    sets: list[Feeds] = []
+    for one in [inputs] if isinstance(inputs, (Mapping, str, os.PathLike)) else inputs:
+        if isinstance(one, Mapping):
+            sets.append(one)
+        elif isinstance(one, (str, os.PathLike)):
+            sets += files.read(one, given)
+        else:
+            raise ValueError("give inputs as a path, as arrays by name, or as a list of those")
     return sets
 
 
