@@ -168,6 +168,7 @@ class Goal:
             from opshift.passes.stages.reach import Reach
 
             if self.backend is not None:
+                stages += self._dropping(self.backend)
                 stages += self._respelling(self.backend)
             if self.backend is not None and self.backend.multiplies_floats_alone:
                 from opshift.passes.stages.dequantize import Dequantize
@@ -247,6 +248,18 @@ class Goal:
 
             stages.append(Quantize(asked.backend, avoided))
         return stages
+
+    @staticmethod
+    def _dropping(backend: Backend) -> list[Stage]:
+        """List the stage that drops copies, if the backend lacks the operators that copy."""
+        lacked = tuple(
+            op for op in ("Identity", "Dropout") if not backend.has("", op, backend.opset or schemas.latest())
+        )
+        if not lacked:
+            return []
+        from opshift.passes.stages.drop_copies import DropCopies
+
+        return [DropCopies(lacked)]
 
     @staticmethod
     def _respelling(backend: Backend) -> list[Stage]:
