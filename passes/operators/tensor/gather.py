@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
@@ -9,10 +10,13 @@ from opshift.passes.operators.shared.flat_indices import never_negative
 from opshift.passes.operators.shared.recipes import axis_within, wrap_negative
 from opshift.passes.operators.shared.shapes import indexed_axes, size_along
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed, same
+from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+END = 2**63 - 1
+_MOST_SLICES = 16
+"""More are slower than what a backend does where it lacks Gather."""
 
 
 @says("Replaced negative indices by positive ones")
@@ -74,6 +78,28 @@ def batch_coordinates(node: Node) -> None:
     node.set_input(1, build.Concat(*coordinates, indices, axis=rank - 1))
 
 
+@says("Replaced Gather of constant indices by Slice")
+def slices_side_by_side(node: Node) -> str:
+    build, x, axis = node.build, node.input(0), node.attributes.get("axis", 0)
+    held = node.scope.array(node.input(1))
+    if held is None:
+        raise CannotConvert(node, f'the indices "{node.input(1)}" are no constant', supported="constant indices")
+    runs: list[list[int]] = []
+    for index in map(int, held.reshape(-1)):
+        if runs and index == runs[-1][-1] + 1 and index:  # -1 ends a run, as 0 begins at the other end
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    if held.ndim > 1 or not 0 < len(runs) <= _MOST_SLICES:
+        found = f"indices of rank {held.ndim} in {len(runs)} runs"
+        raise CannotConvert(node, found, supported=f"a number, or a list of at most {_MOST_SLICES} runs of neighbours")
+    parts = [build.Slice(x, [run[0]], [run[-1] + 1 or END], [axis]) for run in runs]
+    if held.ndim == 0:
+        return str(build.Squeeze(parts[0], [axis]))
+    return str(build.Concat(*parts, axis=axis) if len(parts) > 1 else parts[0])
+
+
+defined("Gather", slices_side_by_side, opset=13)
 changed("Gather", 11, Pair(down=nonnegative_indices))
 same(["Gather", "GatherElements"], 13, "only the text and bfloat16 changed")
 changed("GatherElements", 11, Pair(down=gather_from_flat_data))
