@@ -167,7 +167,7 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
     return None if array is None else array.astype(np.float32) if held.data_type == T.BFLOAT16 else array
 
 
-def converted(
+def convert_constant(
     tensor: TensorProto, target: int, folder: str | None, limit: float | None = None, *, lazy: bool = False
 ) -> TensorProto | None:
     """A constant in another type, each number rounded once; None where its data cannot be had.
