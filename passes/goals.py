@@ -394,9 +394,9 @@ class Goal:
         """
         if self.backend is None:
             return ()
-        from opshift.passes.backends.door import open_dimensions
+        from opshift.passes.backends.door import find_open_dimensions
 
-        return tuple(open_dimensions(self.fix_sizes(source), self.backend))
+        return tuple(find_open_dimensions(self.fix_sizes(source), self.backend))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.

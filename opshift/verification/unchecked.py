@@ -51,7 +51,7 @@ class _Nodes(list[NodeProto]):
     def __init__(self, before: NodeProto):
         self.before = before
 
-    def made(self, op: str, *inputs: str, **attributes: Any) -> str:
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
         """Add a node to the check, and return the name of its output."""
         output = f"{self.before.output[0]} ~{op}{len(self)}"
         protos = [make_attribute(name, value) for name, value in attributes.items()]
@@ -59,13 +59,13 @@ class _Nodes(list[NodeProto]):
         return output
 
     def constant(self, values: Sequence[float]) -> str:
-        return self.made("Constant", value=T(data_type=T.DOUBLE, dims=[len(values)], double_data=values))
+        return self.add("Constant", value=T(data_type=T.DOUBLE, dims=[len(values)], double_data=values))
 
     def places(self, *values: int) -> str:
-        return self.made("Constant", value=tensors.int64s(values))
+        return self.add("Constant", value=tensors.int64s(values))
 
     def sizes(self, data: str) -> str:
-        return self.made("Cast", self.made("Shape", data), to=T.DOUBLE)
+        return self.add("Cast", self.add("Shape", data), to=T.DOUBLE)
 
 
 Check = Callable[[NodeProto, _Nodes], tuple[str, str]]
@@ -88,7 +88,7 @@ def _failing(node: NodeProto, check: Check) -> _Nodes:
     nodes = _Nodes(node)
     holds, name = check(node, nodes)
     one = nodes.constant([1])
-    nodes.made("Gather", one, nodes.made("Cast", nodes.made("Not", holds), to=T.INT64))
+    nodes.add("Gather", one, nodes.add("Cast", nodes.add("Not", holds), to=T.INT64))
     nodes[-1].name = f"{node.name} {name}" if node.name else ""  # which the engine repeats where it fails
     return nodes
 
@@ -97,12 +97,12 @@ def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
     """Check that each reflecting pad is shorter than its axis. One of the checks of `add_checks`."""
     data, pads, _, axes = [*node.input, "", "", ""][:4]
     written = _attribute(node, "pads", None)
-    longest = nodes.made("Cast", pads, to=T.DOUBLE) if written is None else nodes.constant(written)
+    longest = nodes.add("Cast", pads, to=T.DOUBLE) if written is None else nodes.constant(written)
     sizes = nodes.sizes(data)
-    sizes = nodes.made("Gather", sizes, axes) if axes else sizes
-    both = nodes.made("Concat", sizes, sizes, axis=0)
-    return nodes.made(
-        "Or", nodes.made("Less", longest, both), nodes.made("Less", longest, nodes.constant([1]))
+    sizes = nodes.add("Gather", sizes, axes) if axes else sizes
+    both = nodes.add("Concat", sizes, sizes, axis=0)
+    return nodes.add(
+        "Or", nodes.add("Less", longest, both), nodes.add("Less", longest, nodes.constant([1]))
     ), "reflects"
 
 
@@ -113,10 +113,10 @@ def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
     per_axis = _attribute(node, "opset", PER_AXIS) >= PER_AXIS
     axis = _attribute(node, "axis", -1)
     end = axis + 1 if per_axis and axis != -1 else 2**31
-    sizes = nodes.made("Slice", nodes.sizes(node.input[0]), nodes.places(axis), nodes.places(end))
-    scale = nodes.made("Cast", node.input[3], to=T.DOUBLE)
-    least = nodes.made("Mul", nodes.made("Mul", nodes.made("ReduceProd", sizes), scale), nodes.constant([ROOM]))
-    return nodes.made("Not", nodes.made("Less", least, nodes.constant([1]))), "overflows"
+    sizes = nodes.add("Slice", nodes.sizes(node.input[0]), nodes.places(axis), nodes.places(end))
+    scale = nodes.add("Cast", node.input[3], to=T.DOUBLE)
+    least = nodes.add("Mul", nodes.add("Mul", nodes.add("ReduceProd", sizes), scale), nodes.constant([ROOM]))
+    return nodes.add("Not", nodes.add("Less", least, nodes.constant([1]))), "overflows"
 
 
 _CHECKED: Mapping[tuple[str, str], tuple[tuple[int, ...], Check]] = {

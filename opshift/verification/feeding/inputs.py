@@ -149,14 +149,14 @@ def _plan(side: Side, problem: Problem) -> Plan:
 def _run_in_copy(run: Run) -> Run:
     """Make a function that runs the model in a copy of this process, so that a crash is an `EngineError`."""
 
-    def survived(given: Feeds) -> list[Any]:
+    def survive(given: Feeds) -> list[Any]:
         """Run the model in a copy of this process; a crash is an `EngineError`."""
         try:
             return isolation.call(run, given)
         except isolation.Ended as ended:
             raise EngineError(str(ended)) from None
 
-    return survived
+    return survive
 
 
 def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
