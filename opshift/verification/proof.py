@@ -16,6 +16,7 @@ from typing import Any
 from onnx import numpy_helper
 
 from opshift.passes import progress
+from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 from opshift.passes.model import imports, schemas, tensors
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
@@ -808,8 +809,6 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
 
     Runs once, if a region was not reached in any run.
     """
-    import onnx.shape_inference
-
     small = ModelProto()
     small.CopyFrom(model)
     for tensor in small.graph.initializer:
@@ -821,7 +820,7 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
     for index in reversed(names):
         del small.graph.initializer[index]
     try:
-        graph = onnx.shape_inference.infer_shapes(small, data_prop=True).graph
+        graph = infer_shapes(small, data_prop=True).graph
     except Exception:  # whatever is wrong with the model, other judges say so
         graph = small.graph
     return {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
