@@ -170,7 +170,8 @@ class Route:
             lacking = "opshift has no definition of this operator, and the model has no function for it"
         if target < first:
             lacking = f"it is new in opset {first}, and older operators cannot express it"
-        refused = CannotConvert(node, self._expander.misfit(node) or lacking)
+        fix = "--fix-shape, as sizes are constants then" if op == "Shape" and not domain else ""
+        refused = CannotConvert(node, self._expander.misfit(node) or lacking, fix=fix)
         raise refused.at(first, up=False) if target < first else refused
 
 
