@@ -179,7 +179,7 @@ class Grouping:
         return inside, names, doubled
 
     def _input_for(self, term: int, moved: Moved | None, names: Mapping[int, str]) -> Held | None:
-        """What an input gets that stands for a term, of which there is a value, or of what it is moved from."""
+        """Find what the call reads for a term: its value, or what it is a Transpose, a Reshape or a sum of."""
         if term in names:
             return Held(names[term])
         if moved is None or moved.term not in names or (moved.plus >= 0 and moved.plus not in names):
@@ -243,7 +243,7 @@ class Grouping:
         return given.elem_type
 
     def _find_move(self, term: int) -> Moved | None:
-        """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
+        """Find the term that this one is a Transpose, a Reshape or a sum of, if a node can do that again."""
         key = self._terms.keys[term]
         if self._terms.is_op(term, "Transpose"):
             return Moved(key.operands[0], perm=key.parameter)

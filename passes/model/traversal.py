@@ -159,7 +159,7 @@ def names_outside_nodes(model: ModelProto, held: Iterable[Body] | None = None) -
 
 
 def running_statistics(model: ModelProto) -> set[str]:
-    """The running mean and variance of training, which onnxruntime updates where they lie."""
+    """List running means and variances of training, which onnxruntime updates in place."""
     return {
         name
         for body in bodies(model)

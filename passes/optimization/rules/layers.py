@@ -82,7 +82,7 @@ def _scale(call: Call, made: Call, factors: list[float | None]) -> Outcome:
 
 
 def _scale_constant(call: Call, index: int, factor: float) -> TensorProto | None:
-    """A constant times a number; None for what is no constant, or needed by others, or would not be what it was."""
+    """Multiply a float constant; None if it is large and used elsewhere, or if products overflow or vanish."""
     import onnx.numpy_helper
 
     held = call.array(index)
