@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterator
+from math import prod
 
 from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import ModelProto, copy_model, default_domain
+from opshift.passes.model.messages import ModelProto, TypeProto, copy_model, default_domain
 from opshift.passes.model.traversal import bodies
-from opshift.passes.model.types import element_name
+from opshift.passes.model.types import dims_of, element_name, has_shape
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
 from opshift.passes.types.fitting import Fitting
@@ -141,19 +142,24 @@ def _casts_to(text: str, opset: int) -> bool:
 
 
 def _sizes(staying: Staying):  # type: ignore[no-untyped-def]
-    """How many bytes values have: those of the main graph by their shapes, others as one."""
+    """How many elements values have: those of the main graph by their shapes, others as one.
+
+    Shapes that the model declares are taken as they are, as inference takes longer than all else for most models.
+    """
     problem = staying.problem
     known: dict[int, int] = {}
+    declared: dict[str, TypeProto] = {}
 
     def size(value: Value) -> int:
         if value.place is not problem.main or len(problem.main.nodes) > _MOST_SIZED:
             return 1
         if id(value) not in known:
-            sizes = staying.sizes(value.name)
-            count = 1
-            for each in sizes or ():
-                count *= each if isinstance(each, int) and each > 0 else 1
-            known[id(value)] = max(count, 1)
+            if not declared:
+                graph = problem.main.graph
+                declared.update((each.name, each.type) for each in (*graph.input, *graph.output, *graph.value_info))
+            named = declared.get(value.name)
+            sizes = dims_of(named) if named is not None and has_shape(named) else staying.sizes(value.name)
+            known[id(value)] = max(prod(each for each in sizes or () if isinstance(each, int) and each > 0), 1)
         return known[id(value)]
 
     return size

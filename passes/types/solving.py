@@ -110,9 +110,12 @@ def _parts(
                 if at in touched:
                     continue
                 touched[at] = None
-                for other in (links[at][1], *links[at][2]):
+                _, own, readers = links[at]
+                casts = heavy if wide[own] else wide if heavy[own] else ()
+                is_cast = bool(casts) and any(casts[each] for each in readers)  # whatever becomes of the part
+                for other in (own, *readers):
                     if wide[other]:
-                        touches = True
+                        touches |= not is_cast
                     elif not heavy[other] and not seen[other]:
                         seen[other] = True
                         part.add(other)
