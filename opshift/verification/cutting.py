@@ -11,7 +11,7 @@ from opshift.passes import progress
 from opshift.passes.model import tensor_data
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import isolation
-from opshift.verification.compare import identical
+from opshift.verification.bounds import identical
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, time_limit
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked

@@ -22,8 +22,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
-from opshift.verification.bounds import SAME, Closeness, Runs, is_all_nan, is_float, judge, move_by_rounding
-from opshift.verification.compare import identical
+from opshift.verification.bounds import SAME, Closeness, Runs, identical, is_all_nan, is_float, judge, move_by_rounding
 from opshift.verification.drawing import ORDINARY, ROWS, SPECIAL, TINY, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import responding

@@ -9,7 +9,7 @@ from opshift.passes import progress
 from opshift.passes.changes import Batch
 from opshift.passes.records import replace
 from opshift.verification import isolation
-from opshift.verification.compare import compare
+from opshift.verification.bounds import measure
 from opshift.verification.engines import ENGINES, EngineError, Feeds
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
@@ -57,8 +57,7 @@ def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted
         for name, a, b in zip(names, expected, fed.outputs, strict=True):
             report = judge.output(name, fed.given, a, b, expected)
             outputs[name] = outputs[name].worse(report) if name in outputs else report
-            seen = compare(a, b)
-            worst = max(total.absolute, seen.absolute), max(total.relative, seen.relative)
+            worst = [max(pair) for pair in zip((total.absolute, total.relative), measure(a, b), strict=True)]
             total = replace(total, absolute=worst[0], relative=worst[1], outputs=tuple(outputs.values()))
             if report.why:
                 return replace(total, status=DIFFERENT, tensor=name, why=report.why)

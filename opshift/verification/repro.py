@@ -16,7 +16,7 @@ from opshift.passes.model.messages import ModelProto, TypeProto
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import replace
-from opshift.verification.compare import compare
+from opshift.verification.bounds import compare
 from opshift.verification.engines import EngineError
 from opshift.verification.proof import Failure
 from opshift.verification.side import Side
@@ -83,7 +83,7 @@ def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[
                 outputs.append(replace(side, model=whole).open().run(values)[0])
     except (EngineError, InvalidModel):
         return {}, []
-    if compare(outputs[0], outputs[1], "close").equal:
+    if not compare(outputs[0], outputs[1], "close").why:
         return {}, []
     return dict(zip(("before", "after"), stripped, strict=True)), outputs
 

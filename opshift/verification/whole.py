@@ -15,7 +15,6 @@ from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, d
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
-from opshift.verification.compare import compare, identical
 from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
@@ -178,8 +177,8 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
             report = judge.output(name, given, a, b, values)
             whole.outputs[name] = whole.outputs[name].worse(report) if name in whole.outputs else report
             if not report.is_random and name not in judge.labels:
-                seen = compare(a, b)
-                whole.absolute, whole.relative = max(whole.absolute, seen.absolute), max(whole.relative, seen.relative)
+                seen = bounds.measure(a, b)
+                whole.absolute, whole.relative = max(whole.absolute, seen[0]), max(whole.relative, seen[1])
             whole.part = max(whole.part, report.part)
             if report.why and not whole.is_different:
                 whole.is_different, whole.tensor, whole.why = True, name, report.why
@@ -304,7 +303,7 @@ class OutputJudge:
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
-        if run and name in self._scores and not identical(a, b):
+        if run and name in self._scores and not bounds.identical(a, b):
             held = self._scores[name]
             told = explain_labels(a, b, run[self.names.index(held.scores)], held.labels)
             if told is not None:
@@ -321,9 +320,9 @@ class OutputJudge:
         if asked is not None:
             closeness = bounds.judge_by_user(a, b, asked)
             return OutputReport(
-                name, closeness.difference, closeness.allowed, identical(a, b), by_user=True, why=closeness.why
+                name, closeness.difference, closeness.allowed, bounds.identical(a, b), by_user=True, why=closeness.why
             )
-        if identical(a, b):
+        if bounds.identical(a, b):
             return OutputReport(name)
         closeness = bounds.judge_outputs(a, b, self._grade)
         if closeness.why and random_operators.is_random(self._before, given, name, a, b, self._grade):
