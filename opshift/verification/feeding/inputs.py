@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from time import process_time
 from typing import Any
 
-from opshift.files.writing import scratch
 from opshift.passes.inputs.interface import required
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
@@ -20,17 +17,13 @@ from opshift.verification.feeding import files, leaves
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
-from opshift.verification.feeding.search import Problem, Search
+from opshift.verification.feeding.search import Problem, Run, Search, name_nodes_by_number
 from opshift.verification.feeding.sizes import BATCH, Plan, roles, unite
 from opshift.verification.side import Side
 
-_LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
-_ENDS = 8  # of processes, after which nothing more is tried
 _LEISURE = 1.0  # seconds for the first two sets of a search, in which there is a third one
 _ATTEMPTS = 24  # at one set of inputs
 _WITHOUT = 6  # sets that are tried where outputs hold no numbers
-
-Run = Callable[[Feeds], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,13 @@ def running(
     run = _run_in_copy(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
-    for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem):
+
+    def open_marked() -> Run:
+        """Open the model with nodes whose numbers an error tells. Used where no usual inputs fit."""
+        marked = replace(side, model=name_nodes_by_number(side.model)).open().run
+        return _run_in_copy(marked) if sought else marked
+
+    for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem, open_marked):
         yielded.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
             files.save(wanted.save, yielded, required(side.model))
@@ -159,7 +158,7 @@ def _run_in_copy(run: Run) -> Run:
     return survived
 
 
-def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
+def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[[], Run]) -> Iterator[Fed]:
     """Yield inputs of the sizes that users feed; search for others where the model does not run on these.
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
@@ -182,7 +181,7 @@ def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
             fed, failure = _try_choices(problem, run, _distinct([*starts, *others]))
             why = why or failure
         if fed is None and number < turns:
-            base = _search_apart(side, problem, starts[0])
+            base = Search(problem, open_marked(), side.folder).find(starts[0])
             if base is not None:
                 bases[turn] = base
                 fed, _ = _try_choices(problem, run, [base])
@@ -268,23 +267,3 @@ def _has_no_number(values: Sequence[Any]) -> bool:
         return True
     floats = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size]
     return bool(floats) and not any(np.isfinite(value).any() for value in floats)
-
-
-def _search_apart(side: Side, problem: Problem, first: Choice) -> Choice | None:
-    """Search for a choice that runs in a process of its own, as a try may end it."""
-    with scratch() as folder:
-        log, deadly = os.path.join(folder, "tries"), set[int]()
-        for _ in range(_ENDS):
-            try:
-                return isolation.call(_search, side, problem, first, log, deadly)
-            except isolation.Ended as ended:
-                if not os.path.exists(log):
-                    break
-                if not ended.late:
-                    deadly.add(int(Path(log).read_text(encoding="ascii")))
-    return None
-
-
-def _search(side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int]) -> Choice | None:
-    isolation.end_after(_LONGEST)
-    return Search(problem, side, log, deadly).find(first)
