@@ -272,15 +272,13 @@ def _draw_rows_of_trees(
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
             continue
-        rows = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
+        rows, remark = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
         count = len(rows) if name == batched else len(base[name])
         rows = rows[: _MOST_TURNS * count]
-        missing, leaves = trees.count_unreached(node, rows)
-        remark = f"{missing} of {leaves} leaves of its trees were not reached, so not compared"
         for start in range(0, len(rows), max(count, 1)):
             some = rows[start : start + count]
             fed = some if name == batched else np.resize(some, base[name].shape)
-            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start or not missing else remark)
+            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start else remark)
 
 
 def _draw_boxes(part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator) -> Iterator[Draw]:

@@ -37,7 +37,7 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
         read = columns.get(node.input[0], []) if trees.is_tree_ensemble(node) else []
         types = {_DTYPES.get(elem_types[name], "") for name, _ in read}
         if len(types) == 1 and (dtype := types.pop()):
-            drawn.append((read, trees.draw_rows(node, len(read), dtype, rng)))
+            drawn.append((read, trees.draw_rows(node, len(read), dtype, rng)[0]))
     count = min(sum(len(rows) for _, rows in drawn), trees.MOST_ROWS)
     if not count:
         return {}
