@@ -29,7 +29,8 @@ def count_thresholds(source, rows):
     """How many of the numbers that trees compare with are among the features that they compare."""
     held = {a.name: a for a in trees_of(source).attribute}
     inner = [mode != b"LEAF" for mode in held["nodes_modes"].strings]
-    pairs = {p for p, kept in zip(zip(held["nodes_featureids"].ints, held["nodes_values"].floats), inner) if kept}
+    features, values = held["nodes_featureids"].ints, held["nodes_values"].floats
+    pairs = {(at, value) for at, value, kept in zip(features, values, inner, strict=True) if kept}
     return sum(np.float32(value) in rows[:, at].astype(np.float32) for at, value in pairs) / len(pairs)
 
 
