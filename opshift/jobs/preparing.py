@@ -120,9 +120,10 @@ def _run_whole_model(
     if not verify and all(name in types for name in names):
         return None
     from opshift.verification import cutting  # slow to import, and not wanted without a run
+    from opshift.verification.whole import too_large
 
-    if all(name in types for name in names) and (why := cutting.too_large(wanted, whole)):
-        return cutting.Captured(why=why)
+    if all(name in types for name in names) and (size := too_large(wanted, whole)):
+        return cutting.Captured(why=f"{size >> 20} MB of weights; --runs 1 runs it")
     return cutting.capture(whole, names, wanted)
 
 
@@ -189,9 +190,10 @@ def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:
 
 def _compare_part(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     """Run the part on values of the whole model; returns a sentence about it, and the verdict where they differ."""
-    from opshift.verification import cutting
+    from opshift.verification.cutting import verify_part
+    from opshift.verification.verify import apart
 
-    verification = cutting.verify_part(part, captured)
+    verification = apart(verify_part, part, captured)
     if verification.status == "different":
         return "", verification
     if not verification.equal:
@@ -243,14 +245,16 @@ class Merging:
         prepared = Prepared(joined.model, folder, joined.changes, wanted)
         if not verify:
             return prepared
-        from opshift.verification import cutting
+        from opshift.verification.cutting import Names, verify_in_turn
+        from opshift.verification.verify import apart
+        from opshift.verification.whole import too_large
 
         wanted = check_inputs(wanted, joined.model)
-        if why := cutting.too_large(wanted, one, other):
-            verification = Verification(UNVERIFIED, why=why)
+        if size := too_large(wanted, one, other):
+            verification = Verification(UNVERIFIED, why=f"{size >> 20} MB of weights; --runs 1 runs it")
         else:
-            names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
-            verification = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
+            names, side = Names(joined.first, joined.second), Side(joined.model, folder)
+            verification = apart(verify_in_turn, one, other, side, joined.passed, names, wanted, joined.grade)
         remark, stop = _judge_merge(verification, converted=joined.converted)
         return replace(prepared, remark=remark, stop=stop)
 

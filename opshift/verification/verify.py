@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 from opshift.passes.records import replace
 from opshift.verification import isolation
+from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, UNVERIFIED, Verification
 
+P = ParamSpec("P")
 SECONDS = 600
 """What a proof may take; it is ended then, and the models are not proved."""
+
+
+def apart(verify: Callable[P, Verification], *arguments: P.args, **named: P.kwargs) -> Verification:
+    """Call a function that compares models in another process; a crash makes the model unverified."""
+    try:
+        return isolation.call(verify, *arguments, **named)
+    except (isolation.Ended, EngineError) as error:
+        return Verification(UNVERIFIED, why=str(error))
 
 
 def verify_apart(

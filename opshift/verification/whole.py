@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from opshift.passes import progress
 from opshift.passes.model import schemas, tensor_data
@@ -22,9 +22,10 @@ from opshift.verification.feeding.asked import Asked
 from opshift.verification.labels import Explained, explain_labels, find_scores
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
-from opshift.verification.verdict import OutputReport
+from opshift.verification.verdict import DIFFERENT, EQUAL, OutputReport, Verification
 
 Run = Callable[[Mapping[str, Any]], list[Any]]
+T = TypeVar("T")
 
 MOST = 1 << 30
 """Bytes of weights up to which whole models are run without being asked to."""
@@ -93,8 +94,7 @@ def run_whole(
     Inputs are `sought` in other processes where some are known to end the one that runs them. Outputs are compared as
     numbers of the type that they are `rounded_to`, if one is told.
     """
-    size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in (before, after))
-    if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
+    if size := too_large(wanted, before, after):
         return WholeRun(why=f"{size >> 20} MB of weights; --runs 1 runs the whole models as well")
     reasons: list[str] = []
     best = WholeRun()
@@ -122,6 +122,12 @@ def run_whole(
         best = found if len(found.feeds) > len(best.feeds) else best
         reasons.append(found.why)
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
+
+
+def too_large(wanted: Asked, *sides: Side) -> int:
+    """Count the bytes of weights if they are too many to run; 0 if not, or where the user gives runs or inputs."""
+    size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in sides)
+    return size if size > MOST and not (wanted.runs or wanted.sets or wanted.engines) else 0
 
 
 def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
@@ -169,19 +175,14 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
         if "openvino" in (before.engine_name, after.engine_name):
             values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
         whole.runs += 1
-        for name, a, b in zip(names, values, actual, strict=True):
-            if name in cast:
-                a, b = interfaces.in_narrower(a, b)
-            if rounded_to:
-                a, b = interfaces.in_type(a, rounded_to), interfaces.in_type(b, rounded_to)
-            report = judge.output(name, given, a, b, values)
-            whole.outputs[name] = whole.outputs[name].worse(report) if name in whole.outputs else report
-            if not report.is_random and name not in judge.labels:
-                seen = bounds.measure(a, b)
-                whole.absolute, whole.relative = max(whole.absolute, seen[0]), max(whole.relative, seen[1])
-            whole.part = max(whole.part, report.part)
-            if report.why and not whole.is_different:
-                whole.is_different, whole.tensor, whole.why = True, name, report.why
+        pairs = list(zip(names, values, actual, strict=True))
+        values = [interfaces.in_narrower(a, b)[0] if name in cast else a for name, a, b in pairs]
+        actual = [interfaces.in_narrower(a, b)[1] if name in cast else b for name, a, b in pairs]
+        if rounded_to:
+            values, actual = ([interfaces.in_type(value, rounded_to) for value in run] for run in (values, actual))
+        whole.is_different = not judge.add(given, values, actual)
+        whole.outputs, whole.absolute, whole.relative = judge.outputs, judge.absolute, judge.relative
+        whole.part, whole.tensor, whole.why = judge.part, judge.tensor, judge.why
         if whole.is_different:
             return whole
     if expected and all(map(bounds.is_all_nan, expected)):
@@ -282,8 +283,28 @@ def _compare_once(
     return "", "", 0.0
 
 
+def in_first_engine(run: Callable[..., T], *sides: Side) -> T:
+    """Call a function with the sides in the first engine that runs them all; raises `EngineError` if none does."""
+    reasons = []
+    for engine in ENGINES:
+        try:
+            with time_limit(math.inf if engine is OnnxRuntime else _PATIENCE):
+                return run(*(replace(side, engine=engine) for side in sides))
+        except EngineError as error:
+            reasons.append(str(error))
+    raise EngineError("; ".join(dict.fromkeys(reasons)))
+
+
 class OutputJudge:
-    """Compares outputs, with a measure of what rounding does to them."""
+    """Compares outputs run by run, with a measure of what rounding does to them.
+
+    Attributes:
+        outputs: the worst of each output in all runs.
+        tensor, why: the first output that differs, and how; empty if none does.
+        part: of the elements of an output that differs, the largest.
+        absolute, relative: the largest differences.
+        labels: how many labels in an output differ and may, over all runs.
+    """
 
     def __init__(
         self,
@@ -299,7 +320,38 @@ class OutputJudge:
         self._forms: list[Run] | None = None
         self._scores = find_scores(before.model) if grade == "close" else {}
         self.labels: dict[str, Explained] = {}
-        """How many labels in an output differ and may, over all runs."""
+        self.outputs: dict[str, OutputReport] = {}
+        self.tensor = self.why = ""
+        self.part = self.absolute = self.relative = 0.0
+
+    def add(self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> bool:
+        """Compare all outputs of a run; whether they agree."""
+        for name, a, b in zip(self.names, expected, actual, strict=True):
+            report = self.output(name, given, a, b, expected)
+            self.outputs[name] = self.outputs[name].worse(report) if name in self.outputs else report
+            if not report.is_random and name not in self.labels:
+                absolute, relative = bounds.measure(a, b)
+                self.absolute, self.relative = max(self.absolute, absolute), max(self.relative, relative)
+            self.part = max(self.part, report.part)
+            if report.why and not self.why:
+                self.tensor, self.why = name, report.why
+        return not self.why
+
+    def verification(self, engine: str, runs: Sequence[Mapping[str, Any]], why: str = "") -> Verification:
+        """Make the answer from all runs; `why` says how the second model fails."""
+        status, outputs = DIFFERENT if why or self.why else EQUAL, tuple(self.outputs.values())
+        return Verification(
+            status,
+            status == EQUAL and all(output.is_same for output in outputs),
+            engine,
+            len(runs),
+            self.absolute,
+            self.relative,
+            tuple({name: feeding.shape_of(value) for name, value in given.items()} for given in runs),
+            outputs,
+            tensor=self.tensor,
+            why=why or self.why,
+        )
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
