@@ -228,7 +228,7 @@ def _try_small_sizes(
         else [True] * len(shape)  # the second model has a value in its place
         for name, shape in dims[0].items()
     }
-    if all(map(all, fixed.values())) or not isolation.forks():
+    if all(map(all, fixed.values())) or not isolation.forks() or _reflects(models[0]):
         return
     for size in (2, 1, 0):
         given = {name: _cut_down(value, fixed.get(name, ()), size) for name, value in found.feeds[0].items()}
@@ -243,6 +243,12 @@ def _try_small_sizes(
                 found.empty = f'"{name}" differs at sizes of 0: {why}'
         if found.is_different:
             return
+
+
+def _reflects(model: ModelProto) -> bool:
+    """Whether a model reflects values at their ends: onnxruntime before 1.25 reads beyond them where they are few."""
+    pads = (node for body in bodies(model) for node in body.node if node.op_type == "Pad")
+    return any(attribute.s == b"reflect" for node in pads for attribute in node.attribute)
 
 
 def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
