@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from time import process_time
@@ -185,8 +185,10 @@ def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[
             if base is not None:
                 bases[turn] = base
                 fed, _ = _try_choices(problem, run, [base])
-        for base in [bases[turn]] if turn in bases else fits[:1]:
-            fed = fed or _vary(problem, run, plan, replace(base, turn=turn, seed=start.seed), number)
+        if fed is None and (base := bases.get(turn) or next(iter(fits), None)) is not None:
+            fed, _ = _try_choices(
+                problem, run, _near(plan, replace(base, turn=turn, seed=start.seed), number, problem.meanings.compared)
+            )
         if fed is not None:
             fits.append(fed.choice)
             yield fed
@@ -209,29 +211,21 @@ def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Ite
             yield Fed(given, run(given), choice)
 
 
-def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:
-    """Change each size of a choice that runs, as far as the model takes others.
+def _near(plan: Plan, base: Choice, number: int, compared: Container[str]) -> Iterator[Choice]:
+    """Yield choices near one that runs: multiples of its sizes, and several samples, as far as the model takes them.
 
-    Dimensions of one role and size are changed together, and each alone if that fails.
+    Numbers for inputs that are `compared` with constants are left out first, as each constant has its turn.
     """
-    usual = list(plan.sizes(number))[1 if number else 0]
-    compared = problem.meanings.compared
-    turned = replace(base, fills={name: fill for name, fill in base.fills.items() if not compared.get(name)})
-    best, _ = _try_choices(problem, run, [turned, base, replace(base, turn=0)])
-    if best is None:
-        return None
-    groups: dict[Any, list[str]] = {}
-    for dim, size in best.choice.sizes.items():
-        groups.setdefault((plan.roles.get(dim, ""), size), []).append(dim)
-    for group in groups.values():
-        size = best.choice.sizes[group[0]]
-        for dims in [group, *([dim] for dim in group)] if len(group) > 1 else [group]:
-            for other in dict.fromkeys((usual.get(dims[0], size), 2 * size, size + number, 3 * size)):
-                if best.choice.sizes[dims[0]] != size or other == size:
-                    continue
-                choice = replace(best.choice, sizes={**best.choice.sizes, **dict.fromkeys(dims, other)})
-                best = _try_choices(problem, run, [choice])[0] or best
-    return best
+    batches = {dim: size for dim, size in list(plan.sizes(number))[-1].items() if plan.roles[dim] == BATCH}
+    turned = replace(base, fills={name: fill for name, fill in base.fills.items() if name not in compared})
+    places = {role: place for place, role in enumerate(sorted({*plan.roles.values()} - {BATCH}))}
+    for spread, times, more in ((1, 1 + number, 0), (0, 1 + number, 0), (0, 1, number), (0, 1, 0)):
+        sizes = dict(base.sizes)
+        for dim in sizes.keys() - batches.keys():
+            sizes[dim] = sizes[dim] * (times + spread * places.get(plan.roles.get(dim, ""), 0)) + more
+        for samples in (batches, {}):
+            yield from _distinct([replace(one, sizes={**sizes, **samples}) for one in (turned, base)])
+    yield replace(base, turn=0)
 
 
 def _distinct(choices: Sequence[Choice]) -> Iterator[Choice]:
