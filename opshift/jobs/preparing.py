@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -141,10 +142,11 @@ def complete(
     for name in (*border.inputs, *border.outputs):
         seen = [run[name] for run in runs if run.get(name) is not None]
         if name not in completed and seen:
-            from opshift.verification.repro import type_of
+            from opshift.verification.parts import type_of
 
-            completed[name] = type_of(seen[0])
-            _open_sizes(completed[name], model)
+            taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
+            with suppress(ValueError):  # an empty sequence
+                completed[name] = type_of(seen[0], is_fixed=all(map(is_fixed, taken)))
         if name in completed and seen:
             completed[name] = _fit_type(completed[name], seen)
         if name not in completed and name in border.inputs:
@@ -152,17 +154,6 @@ def complete(
             why = f"its type cannot be inferred, and no run shows it{f' ({why})' if why else ''}"
             raise Refused([Refusal(name, "value", "", 0, False, why)])
     return completed
-
-
-def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
-    """Make the sizes of a type dynamic, unless the sizes of all inputs are fixed.
-
-    Runs on types that a run of the model showed.
-    """
-    taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
-    if value_type.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
-        for dim in value_type.tensor_type.shape.dim:
-            dim.Clear()
 
 
 def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:

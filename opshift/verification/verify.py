@@ -39,30 +39,16 @@ def verify_apart(
 
     `opshift verify` and every command that writes a model call it.
     """
-
-    def verify(*, sought: bool) -> Verification:
-        """Call `verify_sides` in another process; `sought`: inputs are looked for in yet other ones, after a first
-        crash.
-        """
-        return isolation.call(
-            _verify_in_time,
-            before,
-            after,
-            grade=grade,
-            wanted=wanted,
-            plain=plain,
-            promise=promise,
-            sought=sought,
-            **({"rounded_to": rounded_to} if rounded_to else {}),
-        )
-
+    how: dict[str, Any] = {"grade": grade, "wanted": wanted, "plain": plain, "promise": promise}
+    how |= {"rounded_to": rounded_to} if rounded_to else {}
     try:
         try:
-            return verify(sought=False)
+            return isolation.call(_verify_in_time, before, after, sought=False, **how)
         except isolation.Ended as ended:
             if ended.late or ended.full or wanted.sets or not isolation.forks():
                 raise
-            return verify(sought=True)
+            # inputs end the process that runs them: they are looked for in others
+            return isolation.call(_verify_in_time, before, after, sought=True, **how)
     except isolation.Ended as ended:
         return Verification(UNVERIFIED, why=f"it took more than {SECONDS} s" if ended.late else str(ended))
 
