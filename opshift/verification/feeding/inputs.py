@@ -11,9 +11,9 @@ from typing import Any
 from opshift.passes.inputs.interface import required
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.verification import isolation
+from opshift.verification import isolation, trees
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files, leaves
+from opshift.verification.feeding import files
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
@@ -194,16 +194,16 @@ def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[
             yield fed
     if not fits:
         raise EngineError(f"{nothing_fits}: {why}")
-    if not wanted.runs and leaves.is_classical(side.model):
+    if not wanted.runs and trees.is_classical(side.model):
         yield from _feed_many_rows(problem, run, plan, fits[0])
 
 
 def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
     """Yield one set of many rows, if a classical model takes them. Runs after the other sets."""
     batch = [dim for dim, role in plan.roles.items() if role == BATCH]
-    rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
+    rows = {} if problem.wanted.ranges else trees.draw_inputs(problem.model, problem.taken, base.seed)
     rows = {name: value for name, value in rows.items() if name not in problem.wanted.values}
-    count = max(map(len, rows.values()), default=leaves.OTHER_ROWS)
+    count = max(map(len, rows.values()), default=trees.OTHER_ROWS)
     choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, count)})
     with suppress(EngineError):
         given = {**problem.draw(choice), **rows} if batch else {}

@@ -8,9 +8,8 @@ import opshift
 from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding.asked import read_options
 from opshift.verification.feeding.inputs import running
-from opshift.verification.feeding.leaves import OTHER_ROWS, draw_rows
 from opshift.verification.side import Side
-from opshift.verification.trees import is_tree_ensemble
+from opshift.verification.trees import OTHER_ROWS, draw_inputs, is_tree_ensemble
 from tests.classical import store
 from tests.support import model
 
@@ -67,7 +66,7 @@ def test_other_classical_models_run_on_many_rows():
 def test_models_without_classical_operators_run_as_before():
     source = model("y = Relu(x)", 17, inputs="float[N,4] x", outputs="float[N,4] y")
     assert [len(one["x"]) for one in fed(source)] == [1, 2, 3]
-    assert draw_rows(source, {value.name: value.type for value in source.graph.input}, 0) == {}
+    assert draw_inputs(source, {value.name: value.type for value in source.graph.input}, 0) == {}
 
 
 @pytest.mark.parametrize("name", ["xgboost_binary", "words"])
