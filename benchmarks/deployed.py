@@ -22,7 +22,7 @@ from opshift.passes.backends import target_files
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement
 from opshift.passes.inlining import definable
-from opshift.passes.inputs.wanted import wanted as fixed
+from opshift.passes.inputs.wanted import parse_wanted as fixed
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import bodies
 

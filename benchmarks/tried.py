@@ -20,7 +20,7 @@ import onnx
 from onnx import ModelProto
 from opshift.passes.backends import target_files
 from opshift.passes.goals import Goal
-from opshift.passes.inputs.wanted import wanted as fixed
+from opshift.passes.inputs.wanted import parse_wanted as fixed
 
 from opshift.probing import installed
 from opshift.trying import attempt

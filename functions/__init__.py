@@ -92,7 +92,7 @@ def _family(domain: str, op: str) -> str:
     return newest.family if newest else ""
 
 
-def defined(domain: str, op: str) -> bool:
+def has_definition(domain: str, op: str) -> bool:
     """Whether there is a definition of the operator for some type."""
     return (domain, op) in _definitions(_family(domain, op))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files import formats, model_file
-from opshift.files.lending import as_given, lent, load_model, rewriting, within
+from opshift.files.lending import as_given, lend, load_model, rewriting, within
 from opshift.passes import goals
 from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
@@ -25,7 +25,7 @@ from opshift.passes.inputs.matching import CONNECT, pairs
 from opshift.passes.inputs.parts import part_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.progress import Heard, heard
+from opshift.passes.progress import Heard, listen
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import DRAWN, Asked, Engines, Inputs, Ranges, check_inputs, read_options
@@ -202,7 +202,7 @@ def convert_version(
         only=only,
         budget=budget,
     )
-    return _reached(model, goal, progress, read_options(inputs, input_shape, val_range))
+    return _run_goal(model, goal, progress, read_options(inputs, input_shape, val_range))
 
 
 @rewriting
@@ -286,7 +286,7 @@ def inline(
     )
     if not (ops or goal.has_options or portable) and domain is None and target is None:
         raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
-    return _reached(model, goal, progress)
+    return _run_goal(model, goal, progress)
 
 
 @rewriting
@@ -352,7 +352,7 @@ def fold(
         unroll=unroll,
         if_to_where=if_to_where,
     )
-    return _reached(model, goal, progress)
+    return _run_goal(model, goal, progress)
 
 
 @rewriting
@@ -404,7 +404,7 @@ def optimize(
         unroll=unroll,
         if_to_where=if_to_where,
     )
-    return _reached(model, goal, progress)
+    return _run_goal(model, goal, progress)
 
 
 @rewriting
@@ -440,7 +440,7 @@ def extract(
     from opshift.jobs.preparing import extract_part
 
     asked = part_of(to, start, around, depth)
-    with heard(progress), lent(model) as (proto, folder, back):
+    with listen(progress), lend(model) as (proto, folder, back):
         convert.check_model(proto)
         made: Model = back(extract_part(Side(proto, folder), asked).model)
         return made
@@ -476,7 +476,7 @@ def merge(
     """
     from opshift.jobs.preparing import merge_models
 
-    with heard(progress):
+    with listen(progress):
         one, other = Side(*load_model(first)), Side(*load_model(second))
         for side in (one, other):
             convert.check_model(side.model)
@@ -504,7 +504,7 @@ def strip(model: Model, *, progress: Heard | None = None) -> Model:
     """
     from opshift.files import stripping
 
-    with heard(progress), lent(model) as (proto, folder, back):
+    with listen(progress), lend(model) as (proto, folder, back):
         made: Model = back(stripping.strip(proto, folder).model)
         return made
 
@@ -526,7 +526,7 @@ def fill(model: Model, *, progress: Heard | None = None) -> Model:
     from opshift.files import stripping
     from opshift.files.writing import scratch
 
-    with heard(progress), lent(model) as (proto, _, back), scratch() as folder:
+    with listen(progress), lend(model) as (proto, _, back), scratch() as folder:
         made, _ = stripping.fill(proto, Path(folder))
         found: Model = back(within(made, folder))
         return found
@@ -600,7 +600,7 @@ def plan(
         map=map,
         interface=interface,
     )
-    with heard(progress), lent(model) as (proto, folder, _):
+    with listen(progress), lend(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(
             result.changes,
@@ -641,9 +641,9 @@ def verify(
         before: the model that counts as right; as for `convert_version`.
         after: the model to compare with it. Inputs and outputs stand for each other by name, else by position.
         exact: whether only the same values, bit for bit, count as equal; else other rounding does, too.
-        inputs: arrays by name, a list of these for several runs, or a path: a `.npz`, a `.npy` for a model of one
-            input, or a folder of `input_0.pb`, `input_1.pb` and so on, or of folders `test_data_set_0` and so on of
-            these. What is left out is drawn.
+        inputs: arrays by name, or a path: a `.npz`, a `.npy` for a model of one input, or a folder of `input_0.pb`,
+            `input_1.pb` and so on, or of folders `test_data_set_0` and so on of these; or a list of these for several
+            runs. What is left out is drawn.
         input_shape: sizes to run on, by the name of an input or of a symbolic dimension: `{"x": (1, 3, 224, 224)}`,
             `{"batch": 4}`, or as `--input-shape` takes them. It changes nothing in the models.
         val_range: the least and the largest number of what is drawn, by the name of an input: `{"x": (0, 1)}`; a
@@ -672,7 +672,7 @@ def verify(
         OSError: a file of inputs cannot be read, or not be written.
     """
     wanted = read_options(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
-    with heard(progress):
+    with listen(progress):
         one, other = (Side(*load_model(model), _network(model)) for model in (before, after))
         convert.check_model(one.model)
         convert.check_model(other.model)
@@ -695,7 +695,7 @@ def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Diffe
     """
     from opshift.jobs.difference import difference
 
-    with heard(progress):
+    with listen(progress):
         one, other = Side(*load_model(before)), Side(*load_model(after))
         for side in (one, other):
             convert.check_model(side.model)
@@ -708,8 +708,8 @@ def _network(model: Any) -> str | None:
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) and formats.is_foreign(model) else None
 
 
-def _reached(model: Model, goal: Goal, progress: Heard | None, given: Asked = DRAWN) -> Model:
-    with heard(progress), lent(model) as (proto, folder, back):
+def _run_goal(model: Model, goal: Goal, progress: Heard | None, given: Asked = DRAWN) -> Model:
+    with listen(progress), lend(model) as (proto, folder, back):
         proto = goal.put_in_order(proto)
         if goal.types is not None:
             from opshift.jobs.narrowing import narrow  # which runs the model

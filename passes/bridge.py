@@ -16,7 +16,7 @@ Back = Callable[[ModelProto], onnx_ir.Model]
 
 
 @contextmanager
-def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
+def lend(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
     """The message of a model, and what makes a model of such a message again.
 
     Large tensors, and those that lie in files, are references in the message. They are read, while this lasts, only
@@ -24,7 +24,7 @@ def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
     """
     held: list[onnx_ir.TensorProtocol] = []
     names: list[str] = []
-    with tensor_data.lent(lambda index: held[index].tobytes()) as location:
+    with tensor_data.lend(lambda index: held[index].tobytes()) as location:
 
         def away(tensor: onnx_ir.TensorProtocol, name: str) -> onnx_ir.ExternalTensor:
             held.append(tensor)

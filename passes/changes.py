@@ -176,7 +176,7 @@ class StageReport:
     attempt: str = ""
 
     @property
-    def said(self) -> str:
+    def full_name(self) -> str:
         """The name, and how it was done if not at once."""
         return f"{self.name} ({self.attempt})" if self.attempt else self.name
 
@@ -215,7 +215,7 @@ class Result:
     computed_in: int = 0
     """The type in which the source computes, and that a wider one carries, where other roundings make a difference."""
 
-    def followed_by(self, later: Result) -> Result:
+    def join(self, later: Result) -> Result:
         """Join with the result of a later stage. A wrong declaration is reported once."""
         said = {change.remark for change in self.changes if change.how == CONTRADICTED}
         more = (change for change in later.changes if change.how != CONTRADICTED or change.remark not in said)

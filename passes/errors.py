@@ -137,7 +137,7 @@ def sentence(refusal: Refusal, nodes: Sequence[str], like: int = 0) -> str:
     return brief(f"{subject}: {why}{end}" if why else subject)
 
 
-def grouped(refusals: Iterable[Refusal], most: int = _LINES) -> list[str]:
+def group_refusals(refusals: Iterable[Refusal], most: int = _LINES) -> list[str]:
     """Write refusals in at most `most` lines, and a last one that counts the rest.
 
     Nodes of one operator with one reason share a line; an operator has at most three lines.
@@ -198,7 +198,7 @@ class Refused(ValueError):
         goal = (
             f" for {self.target}" if isinstance(self.target, str) else f" to opset {self.target}" if self.target else ""
         )
-        lines = [f"the model cannot be converted{goal}:", *(f"  {line}" for line in grouped(self.refusals))]
+        lines = [f"the model cannot be converted{goal}:", *(f"  {line}" for line in group_refusals(self.refusals))]
         if self.nearest is not None:
             lines.append(f"  nearest opset that works: {self.nearest}")
         return "\n".join(lines)

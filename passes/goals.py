@@ -13,7 +13,7 @@ from opshift.passes.inputs.ends import AS_IT_IS, Ends, Names, ends_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
 from opshift.passes.inputs.wanted import Values, Wanted
-from opshift.passes.inputs.wanted import wanted as fixed
+from opshift.passes.inputs.wanted import parse_wanted as fixed
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, default_domain
@@ -168,6 +168,7 @@ class Goal:
             from opshift.passes.stages.reach import Reach
 
             if self.backend is not None:
+                stages += self._dropping(self.backend)
                 stages += self._respelling(self.backend)
             if self.backend is not None and self.backend.multiplies_floats_alone:
                 from opshift.passes.stages.dequantize import Dequantize
@@ -247,6 +248,18 @@ class Goal:
 
             stages.append(Quantize(asked.backend, avoided))
         return stages
+
+    @staticmethod
+    def _dropping(backend: Backend) -> list[Stage]:
+        """List the stage that drops copies, if the backend lacks the operators that copy."""
+        lacked = tuple(
+            op for op in ("Identity", "Dropout") if not backend.has("", op, backend.opset or schemas.latest())
+        )
+        if not lacked:
+            return []
+        from opshift.passes.stages.drop_copies import DropCopies
+
+        return [DropCopies(lacked)]
 
     @staticmethod
     def _respelling(backend: Backend) -> list[Stage]:
@@ -381,9 +394,9 @@ class Goal:
         """
         if self.backend is None:
             return ()
-        from opshift.passes.backends.door import open_dimensions
+        from opshift.passes.backends.door import find_open_dimensions
 
-        return tuple(open_dimensions(self.fix_sizes(source), self.backend))
+        return tuple(find_open_dimensions(self.fix_sizes(source), self.backend))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.

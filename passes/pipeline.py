@@ -40,7 +40,7 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A converted model, and whether it differs from what was given."""
         refinement = Refinement(self.modernize, optimize=self.optimize)
-        return _brought(model, convert_version_goal(self.target, self.ir_version, refinement))
+        return _run_goal(model, convert_version_goal(self.target, self.ir_version, refinement))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
                     raise unknown("function", name, known)
             known &= set(map(parse_operator, as_names(self.functions)))
         names = tuple(f"{domain}::{name}" for domain, name in sorted(known))
-        return _brought(model, Goal(ir_version=model.ir_version, names=names))
+        return _run_goal(model, Goal(ir_version=model.ir_version, names=names))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FoldFunctionsPass(FunctionalPass):  # type: ignore[misc]
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A model with these operators, and whether any was recognised."""
-        return _brought(model, conversion(None, wanted=folding(self.ops)))
+        return _run_goal(model, conversion(None, wanted=folding(self.ops)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class OptimizePass(FunctionalPass):  # type: ignore[misc]
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """An optimized model, and whether it differs from what was given."""
-        return _brought(model, conversion(None, wanted=Refinement(optimize=True)))
+        return _run_goal(model, conversion(None, wanted=Refinement(optimize=True)))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
             unroll=self.unroll,
             if_to_where=self.if_to_where,
         )
-        return _brought(model, goal)
+        return _run_goal(model, goal)
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ class ChangeTypesPass(FunctionalPass):  # type: ignore[misc]
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A model with other types, and whether it differs from what was given."""
-        return _brought(model, with_types(Goal(), self.types, self.interface, self.keep, self.only))
+        return _run_goal(model, with_types(Goal(), self.types, self.interface, self.keep, self.only))
 
 
-def _brought(model: onnx_ir.Model, goal: Goal) -> PassResult:
-    with bridge.lent(model) as (source, back):
+def _run_goal(model: onnx_ir.Model, goal: Goal) -> PassResult:
+    with bridge.lend(model) as (source, back):
         made = goal.run(source, None)
         if made.model is None:
             raise goal.make_error(source, made, None)

@@ -45,7 +45,7 @@ def _limit(room: int) -> Callable[[], None] | None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        wanted = held() + room
+        wanted = memory_in_use() + room
         if 0 <= soft < wanted:
             return None
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
@@ -54,7 +54,7 @@ def _limit(room: int) -> Callable[[], None] | None:
     return lambda: resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def held() -> int:
+def memory_in_use() -> int:
     """The bytes of memory that the limit counts, as this process has them now; 0 where the system does not say."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith("VmData:")), 0) << 10

@@ -28,7 +28,7 @@ def tell(what: str, place: int = 0, count: int = 0) -> None:
 
 
 @contextmanager
-def heard(by: Heard | None) -> Iterator[None]:
+def listen(by: Heard | None) -> Iterator[None]:
     """Let a callback hear what is done meanwhile."""
     before = _heard.set(by if by is not None else _heard.get())
     try:
@@ -37,6 +37,6 @@ def heard(by: Heard | None) -> Iterator[None]:
         _heard.reset(before)
 
 
-def relayed(by: Heard) -> None:
+def relay(by: Heard) -> None:
     """Let all that is told in this process go to another one."""
     _relay[:] = [by]

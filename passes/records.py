@@ -48,7 +48,7 @@ else:
         if eq:
             added |= {"__eq__": _eq(held), "__hash__": (lambda self: hash(held(self))) if frozen else None}
         if frozen:
-            added |= {"__setattr__": _frozen, "__delattr__": _frozen}
+            added |= {"__setattr__": _forbid_change, "__delattr__": _forbid_change}
         for name, value in added.items():
             if name not in vars(cls):
                 setattr(cls, name, value)
@@ -62,7 +62,7 @@ else:
         factories = [(name, held.made) for name, held in defaults.items() if isinstance(held, field)]
         constants = {name: held for name, held in defaults.items() if not isinstance(held, field)}
 
-        def arranged(given, named):
+        def arrange(given, named):
             held = dict(zip(names, given, strict=False))
             if not held.keys().isdisjoint(named):
                 raise TypeError(f"{cls.__name__}: given twice: {', '.join(held.keys() & named.keys())}")
@@ -76,7 +76,7 @@ else:
 
         def init(self, *given, **named):
             fits = len(given) == count and not named
-            self.__dict__.update(zip(names, given) if fits else arranged(given, named))  # noqa: B905 - they fit
+            self.__dict__.update(zip(names, given) if fits else arrange(given, named))  # noqa: B905 - they fit
             if then is not None:
                 then(self)
 
@@ -91,7 +91,7 @@ else:
 
         return eq
 
-    def _frozen(self, name, *_):
+    def _forbid_change(self, name, *_):
         from dataclasses import FrozenInstanceError
 
         raise FrozenInstanceError(f"cannot change field {name!r}")

@@ -113,7 +113,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/model": {"tables", "faults"},
     "passes/openvino": {"attributes"},
     "passes/rewrite": {"tables"},
-    "passes/operators": {"ledger", "on_request", "over_boundaries"},
+    "passes/operators": {"ledger", "basic", "on_request", "over_boundaries"},
     "passes/operators/microsoft": {"nothing", "places", "recurrences"},
     "passes/operators/nn": {"attention_expanded", "bfloat16", "inside", "places", "pooling_by_norms"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded", "resize_runtime"},

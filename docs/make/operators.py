@@ -91,7 +91,7 @@ def signature(schema: schemas.Schema) -> Iterator[str]:
 def definition(op: Op) -> Iterator[str]:
     """What takes the operator's place, and how to ask for it."""
     domain, name = op
-    why = definitions.refused().get(op)
+    why = definitions.refused_operators().get(op)
     held = [] if why else list(definitions.of(domain, name))
     if not held:
         yield f"None{': ' + why if why else ''}.\n"
@@ -175,7 +175,7 @@ def reach(op: Op) -> str:
 
 def defined(op: Op) -> str:
     """The grade of its definition, or a dash."""
-    if op in definitions.refused():
+    if op in definitions.refused_operators():
         return "–"
     return ", ".join(dict.fromkeys(found.grade for found in definitions.of(*op))) or "–"
 

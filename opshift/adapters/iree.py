@@ -26,7 +26,7 @@ class Session:
     def __init__(self, path, folder, inputs, outputs, options):
         self._inputs, self._kinds = list(inputs), [kind for kind, _ in outputs.values()]
         compiled = os.path.join(folder, "model.vmfb")
-        _compile(imported(onnx.load(path)), compiled, options)
+        _compile(import_model(onnx.load(path)), compiled, options)
         config = iree.runtime.Config("local-sync")
         with open(compiled, "rb") as file:
             module = iree.runtime.VmModule.copy_buffer(config.vm_instance, file.read())
@@ -42,7 +42,7 @@ class Session:
         return [array.astype(bool) if kind == "bool" else array for array, kind in zip(arrays, self._kinds)]  # noqa: B905
 
 
-def imported(model):
+def import_model(model):
     """The text of a model in MLIR, as `iree-import-onnx` writes it."""
     onnx.checker.check_model(model)
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)

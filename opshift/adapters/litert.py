@@ -39,7 +39,7 @@ class Session:
     def run(self, feeds):
         details = self._interpreter.get_input_details()
         for place, name in enumerate(self._inputs):
-            detail = _named(details, place, name)
+            detail = _find_input(details, place, name)
             if detail is not None:
                 array = np.ascontiguousarray(feeds[name], detail["dtype"])
                 if list(detail["shape"]) != list(array.shape):
@@ -62,7 +62,7 @@ class Session:
         return details if None in ordered else ordered
 
 
-def _named(details, place, name):
+def _find_input(details, place, name):
     """The input of a name, as TensorFlow writes names; None if nothing reads it."""
     plain = [detail["name"].removeprefix("serving_default_").rpartition(":")[0] or detail["name"] for detail in details]
     if _clean(name) in plain:

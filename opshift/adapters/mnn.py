@@ -32,7 +32,7 @@ class Session:
         self._net = MNN.nn.load_module_from_file(compiled, self._inputs, list(outputs), runtime_manager=self._runtime)
 
     def run(self, feeds):
-        held = [self._held(feeds[name]) for name in self._inputs]  # while MNN reads them: it may not copy
+        held = [self._to_numpy(feeds[name]) for name in self._inputs]  # while MNN reads them: it may not copy
         given = [
             MNN.expr.const(flat, list(feeds[name].shape), MNN.expr.NCHW, _KINDS[str(flat.dtype)])
             for name, flat in zip(self._inputs, held)  # noqa: B905
@@ -40,7 +40,7 @@ class Session:
         found = self._net.forward(given)
         return [self._array(value) for value in (found if isinstance(found, (list, tuple)) else [found])]
 
-    def _held(self, value):
+    def _to_numpy(self, value):
         kind = np.dtype(_GIVEN.get(str(value.dtype), value.dtype))
         if kind.kind == "i" and value.size and abs(value.astype(np.int64)).max() >= 1 << 31:
             raise ValueError("MNN stores int64 inputs as int32, and this input has values beyond int32")

@@ -92,7 +92,7 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (room if most < 0 else min(room, most), most))
 
 
-def opened(path: str) -> Any:
+def open_adapter(path: str) -> Any:
     """The module of an adapter."""
     spec = importlib.util.spec_from_file_location("adapter", path)
     assert spec is not None
@@ -171,7 +171,7 @@ def main(path: str, folder: str, life: int) -> None:
         answers.flush()
 
     try:
-        adapter = opened(path)
+        adapter = open_adapter(path)
         release = release_of(adapter)
     except (Exception, SystemExit) as error:
         say({"missing": " ".join(str(error).split()) or type(error).__name__})

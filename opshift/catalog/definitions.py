@@ -149,7 +149,7 @@ def of_vendors() -> Iterator[Definition]:
                 yield from of(domain, op)
 
 
-def refused() -> dict[tuple[str, str], str]:
+def refused_operators() -> dict[tuple[str, str], str]:
     """Why operators have no definition, of vendors or of ai.onnx.ml."""
     ops = [(domain, op) for domain in (*schemas.VENDORS, "ai.onnx.ml") for op in definable.operators(domain)]
     return {op: held.why for op in ops if (held := registry.definition(*op)) is not None and held.why}
@@ -174,7 +174,7 @@ def _vendors() -> Iterator[str]:
         name, formula = _spell(found.domain, found.op), found.formula.replace("|", "\\|")
         yield f"| {name} | {formula} | {found.opset} | {found.grade} | {found.source} | {found.code} |"
     yield from ("", "These have none:", "", "| operator | why |", "|---|---|")
-    yield from (f"| {_spell(*op)} | {why} |" for op, why in refused().items())
+    yield from (f"| {_spell(*op)} | {why} |" for op, why in refused_operators().items())
 
 
 def _spell(domain: str, op: str) -> str:

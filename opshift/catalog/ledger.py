@@ -96,7 +96,7 @@ def history(name: str) -> History:
         op,
         tuple(_rows_of(domain, op)),
         f"passes/operators/{told.replace('.', '/')}.py" if told else "",
-        f"functions/{functions.source(domain, op)}.py" if functions.defined(domain, op) else "",
+        f"functions/{functions.source(domain, op)}.py" if functions.has_definition(domain, op) else "",
     )
 
 
@@ -132,7 +132,7 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
 
 
 def _first(domain: str, op: str, pair: registry.Pair | None) -> Story:
-    if functions.defined(domain, op):
+    if functions.has_definition(domain, op):
         return Story("replaced by its definition", close=True)
     return Story("", refused=(pair.why if pair else "older operators cannot express it",))
 
@@ -213,7 +213,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def needed(opset: int) -> list[str]:
+def list_changes(opset: int) -> list[str]:
     """What the installed onnx changes at an opset, and whether it has been decided."""
     from opshift.passes.model import tabulate
 

@@ -63,7 +63,7 @@ def _calls(domain: str, op: str) -> list[ModelProto]:
         header = f'<ir_version: 8, opset_import: ["" : 20, "{functions.OPENVINO}" : 1]>'
         held = "<int64 zero = {0}, int64[1] axes = {1}>"
         return [onnx.parser.parse_model(f"{header} g ({given}) => ({made}) {held} {{ {body} }}")]
-    return sorted(_published(domain, op), key=lambda model: not _common(model))
+    return sorted(_node_test_models(domain, op), key=lambda model: not _common(model))
 
 
 def _common(call: ModelProto) -> bool:
@@ -71,7 +71,7 @@ def _common(call: ModelProto) -> bool:
     return TensorProto.FLOAT in elem_types <= _COMMON
 
 
-def _published(domain: str, op: str) -> list[ModelProto]:
+def _node_test_models(domain: str, op: str) -> list[ModelProto]:
     """The models of onnx's node tests that are one call of the operator; a module makes its own when imported."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -126,7 +126,7 @@ def text(name: str, title: str, tables: Iterable[Table], version: str, date: str
             lacks.append(f"{_name(op)}-{next(table.version for table in held if table.version > ran[-1].version)}")
         for ops, row in _limits(op, ran):
             rows.setdefault(json.dumps(row), []).append(ops)
-        measured[_name(op)] = _called(op, ran)
+        measured[_name(op)] = _describe_calls(op, ran)
     limits = [{"ops": ops, **json.loads(row), "why": _SHOWN} for row, ops in sorted(rows.items())]
     source = f"Microsoft, the tables in winml-cli {version}, {date} (MIT); https://github.com/microsoft/winml-cli"
     said = (
@@ -151,7 +151,7 @@ def _name(op: Op) -> str:
     return f"{op[0]}::{op[1]}" if op[0] else op[1]
 
 
-def _called(op: Op, tables: Iterable[Table]) -> str:
+def _describe_calls(op: Op, tables: Iterable[Table]) -> str:
     """The ranks of the first input and the types with which calls ran, and whether sizes were symbols in some."""
     ranks: set[int] = set()
     ran: dict[str, set[str]] = {}
@@ -203,7 +203,7 @@ def limits(table: Table) -> Iterator[dict[str, Any]]:
     schema = schemas.schema(*table.op, table.version)
     if schema is None:
         return
-    yield from _typed(table, schema)
+    yield from _list_types(table, schema)
     first = _first(table.op, table.version)
     ranks = table.columns.get(f"{first}_dim", {})
     missing = {rank for rank, ran in ranks.items() if not ran}
@@ -223,7 +223,7 @@ def limits(table: Table) -> Iterator[dict[str, Any]]:
             yield {"attribute": name, "takes": takes}
 
 
-def _typed(table: Table, schema: schemas.Schema) -> Iterator[dict[str, Any]]:
+def _list_types(table: Table, schema: schemas.Schema) -> Iterator[dict[str, Any]]:
     """The types, if some of those that were tried never ran; of inputs that only have one, that, too."""
     seen: dict[str, bool] = {}
     for name, values in table.columns.items():

@@ -28,7 +28,7 @@ from opshift.passes.conversion import convert as engine
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import OPTIONS, Goal, Refinement, with_options
 from opshift.passes.inputs.wanted import Wanted
-from opshift.passes.inputs.wanted import wanted as fixed
+from opshift.passes.inputs.wanted import parse_wanted as fixed
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
@@ -597,7 +597,7 @@ def ledger(options: argparse.Namespace) -> int:
         histories = [table.history(name) for name in options.op]
         print("\n\n".join("\n".join(history.lines(options.opset)) for history in histories))
     elif options.opset is not None:
-        needed = table.needed(options.opset)
+        needed = table.list_changes(options.opset)
         if not needed and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
             raise ValueError(f"unknown opset {options.opset}; supported: 1 to {schemas.latest()}")
         print("\n".join(needed) if needed else f"no operator changes at opset {options.opset} of the installed onnx")

@@ -24,7 +24,7 @@ from opshift.jobs.outcome import (
     verdict,
 )
 from opshift.passes.changes import RETYPED, Change, Result
-from opshift.passes.errors import Refusal, grouped
+from opshift.passes.errors import Refusal, group_refusals
 from opshift.passes.model import schemas
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ def _ending(outcome: Outcome) -> str:
 def _describe_refusals(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
     if verbose:
         return [f"{said}: {refusal}" for refusal in refusals]
-    lines = grouped(refusals)
+    lines = group_refusals(refusals)
     is_cut = any(re.search(r"\band \d+ more\b", line) for line in lines)
     return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * is_cut
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from opshift.jobs.measuring import Deviation
 
 _SHOWN = 8  # reasons, and outputs
+_SMALL = 1e-2  # a detector that finds nothing: the error is a share of numbers that nobody looks at
 
 
 def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
@@ -20,6 +21,11 @@ def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
     lines = [] if outcome.types is None else _report(outcome.types, verbose=verbose)
     shown = outcome.deviations if verbose else outcome.deviations[:_SHOWN]
     lines += map(_spell_deviation, shown)
+    small = [each for each in outcome.deviations if 0 < each.peak < _SMALL and each.noise]
+    if small and outcome.types is not None and outcome.types.ranges == "drawn":
+        names = " and ".join(f'"{each.output}"' for each in small[:_SHOWN])
+        peak = max(each.peak for each in small)
+        lines.append(f"{names}: at most {peak:.2g} on random inputs; --inputs FILE.npz with real data tests more")
     if len(outcome.deviations) > len(shown):
         lines.append(f"and {len(outcome.deviations) - len(shown)} more outputs (-v lists them)")
     return lines

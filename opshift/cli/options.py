@@ -273,9 +273,10 @@ def add_inputs(parser: Holder) -> None:
     """What to verify on."""
     parser.add_argument(
         "--inputs",
+        action="append",
         metavar="PATH",
         help="verify on these inputs: a .npz of arrays by name, a .npy for a single input, or a folder "
-        "of input_0.pb, ... or test_data_set_0, ... (default: random inputs)",
+        "of input_0.pb, ... or test_data_set_0, ... (default: random inputs). Repeatable",
     )
     parser.add_argument(
         "--input-shape",

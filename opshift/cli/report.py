@@ -12,7 +12,7 @@ from opshift.cli.drawing import Box, drawing
 from opshift.jobs.difference import Difference
 from opshift.jobs.outcome import Outcome, several, verdict
 from opshift.passes.changes import Change, StageReport
-from opshift.passes.errors import grouped
+from opshift.passes.errors import group_refusals
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.pieces import Pieces
 from opshift.verification.pieces import find_counterparts
@@ -65,10 +65,10 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
         f'<p class="verdict{"" if good else " bad"}">{escape(_verdict(outcome))}</p>',
         _table(("", "before", "after"), _facts(outcome)),
         *_stages(outcome.stages),
-        *_render_list("Refused", grouped(outcome.refusals)),
-        *_render_list("Stays on floats", grouped(outcome.stays)),
-        *_render_list("Control flow that stays", grouped(outcome.control_flow)),
-        *_render_list("Not read", grouped(outcome.unread)),
+        *_render_list("Refused", group_refusals(outcome.refusals)),
+        *_render_list("Stays on floats", group_refusals(outcome.stays)),
+        *_render_list("Control flow that stays", group_refusals(outcome.control_flow)),
+        *_render_list("Not read", group_refusals(outcome.unread)),
         *_render_list("Taken back", [_render_taken_back(back.change, back.why) for back in outcome.taken_back]),
         *(_outputs(proved) if proved is not None else ()),
         *(_regions(proved) if proved is not None else ()),
@@ -138,7 +138,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, ...]]:
 def _stages(stages: Sequence[StageReport]) -> Iterable[str]:
     """List the stages in order, each with its changes and its time."""
     if stages:
-        rows = [(escape(stage.said), f"{stage.changes:,}", f"{stage.seconds:.2f} s") for stage in stages]
+        rows = [(escape(stage.full_name), f"{stage.changes:,}", f"{stage.seconds:.2f} s") for stage in stages]
         yield "<h2>Stages</h2>"
         yield _table(("stage", "changes", "time"), rows)
 

@@ -18,7 +18,7 @@ def working(options: argparse.Namespace) -> Iterator[Callable[[], None]]:
     """Show progress on the standard error stream; yields what clears the line, for who prints meanwhile."""
     verbose, quiet = (getattr(options, name, False) for name in ("verbose", "quiet"))
     line = _Line(sys.stderr)
-    shown = progress.heard(line.show) if line.is_possible and not (verbose or quiet) else nullcontext()
+    shown = progress.listen(line.show) if line.is_possible and not (verbose or quiet) else nullcontext()
     with _log() if verbose else shown:
         try:
             yield line.clear

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
-from opshift.passes.model.recoding import recoded
+from opshift.passes.model.recoding import recode_bytes
 
 _FALL_BACK = ("EXDEV", "ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM", "EBADF", "ETXTBSY")
 _CHUNK = 1 << 20
@@ -68,7 +68,7 @@ def recode(source: int, target: int, found: tensor_data.DataPlace, elem_type: in
                 if not count:
                     raise OSError(0, "the file ended while it was copied")
                 filled += count
-            write_all(target, recoded(part, found.source, elem_type))
+            write_all(target, recode_bytes(part, found.source, elem_type))
             left -= filled
 
 
@@ -89,7 +89,7 @@ class Sources:
     def open(self, found: tensor_data.DataPlace) -> int:
         """The descriptor of a place's file; raises `InvalidModel` where it is not safe, not there, or has changed."""
         if found.location not in self._files:
-            self._files[found.location] = tensor_data.opened(self._folder, found)
+            self._files[found.location] = tensor_data.open_file(self._folder, found)
         file = self._files[found.location]
         if problem := tensor_data.misfit(found, os.fstat(file.fileno())):
             raise InvalidModel(problem)

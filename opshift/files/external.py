@@ -159,7 +159,7 @@ def relocate(model: ModelProto, folder: str) -> None:
                     entry.value = f"{folder.replace(os.sep, '/')}/{entry.value}"
 
 
-def lost(model: ModelProto, folder: str | os.PathLike[str]) -> str:
+def find_lost(model: ModelProto, folder: str | os.PathLike[str]) -> str:
     """The first data file that is not there, and what it should hold; empty where all are."""
     held: dict[str, list[TensorProto]] = {}
     for tensor in external(model):
@@ -206,7 +206,7 @@ def arrange(
     """
     target = output.parent.resolve()
     same = os.path.realpath(folder) == os.path.realpath(target)
-    if policy != "keep" and not (policy is None and same) and (why := lost(model, folder)):
+    if policy != "keep" and not (policy is None and same) and (why := find_lost(model, folder)):
         raise InvalidModel(why)
     if policy != "none" and any(map(tensor_data.was_outside, tensors(model))):  # they have other bytes now
         policy = "all" if policy == "all" else PACK
@@ -260,7 +260,7 @@ def _copy(model: ModelProto, folder: Path, prefix: str) -> Files:
                 entry.value = prefix_location(location, prefix)
                 if entry.value not in copied:
                     whole = tensor_data.DataPlace(location)
-                    with tensor_data.opened(folder, whole) as file:
+                    with tensor_data.open_file(folder, whole) as file:
                         copied[entry.value] = [ByteRange(whole, 0, os.fstat(file.fileno()).st_size)]
     return copied
 
@@ -332,7 +332,7 @@ def _digest(piece: Piece, folder: Path) -> bytes:
         first, last = piece.start, piece.end
     else:
         held.update(f"{piece.found.source} as {piece.target}".encode())
-    with tensor_data.opened(folder, piece.found) as file:
+    with tensor_data.open_file(folder, piece.found) as file:
         file.seek(first)
         for start in range(first, last, _CHUNK):
             held.update(file.read(min(_CHUNK, last - start)))
@@ -348,7 +348,7 @@ def _bytes_of(tensor: TensorProto, folder: Path) -> Piece | None:
         if found.offset or not found.fields:
             length = tensor_data.nbytes(tensor) if found.length is None else found.length
             return ByteRange(found, found.offset, found.offset + length)
-        tensor = tensor_data.loaded(tensor, str(folder))
+        tensor = tensor_data.load_or_raise(tensor, str(folder))
     return raw(tensor)
 
 
@@ -420,7 +420,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
             continue
         found = tensor_data.place(tensor)
         if embedded or not found.offset or found.source:
-            tensor.CopyFrom(tensor_data.loaded(tensor, folder))
+            tensor.CopyFrom(tensor_data.load_or_raise(tensor, folder))
         else:
             tensor_data.refer(tensor, found.location, (found.offset, found.offset + (found.length or 0)))
     return made

@@ -47,12 +47,12 @@ class Loan(NamedTuple):
 
 
 @contextmanager
-def lent(model: Any) -> Iterator[Loan]:
+def lend(model: Any) -> Iterator[Loan]:
     """What a user gave as a message; the weights of an `onnx_ir.Model` are not in it, but can be read meanwhile."""
     if _is_ir(model):
         from opshift.passes import bridge
 
-        with bridge.lent(model) as (proto, back):
+        with bridge.lend(model) as (proto, back):
             add_missing(proto)
             yield Loan(proto, None, back)
     else:
@@ -87,7 +87,7 @@ def within(model: ModelProto, folder: str | None) -> ModelProto:
     made = copy_model(model)
     for tensor in list(external.tensors(made)):
         if tensor_data.is_stored(tensor):
-            tensor.CopyFrom(tensor_data.loaded(tensor, folder))
+            tensor.CopyFrom(tensor_data.load_or_raise(tensor, folder))
     return made
 
 

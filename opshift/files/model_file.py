@@ -132,7 +132,7 @@ def embed_data(model: ModelProto, folder: str) -> ModelProto:
     """
     for tensor in external.tensors(model):
         if tensor_data.is_embedded(tensor):
-            tensor.CopyFrom(tensor_data.loaded(tensor, folder))
+            tensor.CopyFrom(tensor_data.load_or_raise(tensor, folder))
     return model
 
 
@@ -272,7 +272,7 @@ class Draft:
                 _replace(temporary, final)
         return self._path
 
-    def written(self) -> ModelProto:
+    def read_back(self) -> ModelProto:
         """The model as it was written, read back from its file, with references to the data as they lie now."""
         temporary, _ = self._pending[-1]
         model = read(temporary)

@@ -28,7 +28,7 @@ from opshift.files.wire import (
     single,
 )
 from opshift.passes.model import tensor_data
-from opshift.passes.model.encoding.fields import Malformed, encoded, varint
+from opshift.passes.model.encoding.fields import Malformed, encode_number, varint
 from opshift.passes.model.messages import ModelProto, TensorProto
 
 LARGE = 32 * 1024  # bytes: what a step may ask for stays in the message
@@ -126,15 +126,15 @@ class _Thinning:
                 seen.add(tag >> 3)
             if stop - start > large and (child := holding.get(tag >> 3)) and stop <= end:
                 inner: list[bytes] = []
-                held = self._held(start, stop, child, inner, level + 1)
-                before = data[copied:begin] + encoded(tag) + encoded(held)
+                held = self._thin(start, stop, child, inner, level + 1)
+                before = data[copied:begin] + encode_number(tag) + encode_number(held)
                 pieces += [before, *inner]
                 total += len(before) + held
                 copied = stop
         pieces.append(data[copied:end])
         return total + end - copied
 
-    def _held(self, start: int, end: int, kind: Descriptor, pieces: list[bytes], level: int) -> int:
+    def _thin(self, start: int, end: int, kind: Descriptor, pieces: list[bytes], level: int) -> int:
         if kind is TENSOR:
             found = self._tensor(start, end)
             if found is not None:
@@ -246,7 +246,7 @@ def _grow(data: bytes, pos: int, end: int, kind: Descriptor, spots: list[int], p
         elif child is not None:
             _grow(data, start, stop, child, spots, inner)
         if inner:
-            pieces += [data[copied:begin], encoded(tag), encoded(length_of(inner)), *inner]
+            pieces += [data[copied:begin], encode_number(tag), encode_number(length_of(inner)), *inner]
             copied = stop
         while spots and spots[-1] < stop:
             spots.pop()
@@ -265,7 +265,7 @@ def _with_data(data: bytes) -> list[Piece]:
         return [head, *(ByteRange(found, start, end) for start, end in found.fields)]
     if found.source:
         whole = tensor_data.nbytes(tensor)
-        return [head, encoded(_RAW << 3 | BYTES) + encoded(whole), Recoded(found, whole, tensor.data_type)]
+        return [head, encode_number(_RAW << 3 | BYTES) + encode_number(whole), Recoded(found, whole, tensor.data_type)]
     size = found.length or 0  # external data that are to be embedded
-    tag = encoded(_RAW << 3 | BYTES) + encoded(size)
+    tag = encode_number(_RAW << 3 | BYTES) + encode_number(size)
     return [head, tag, ByteRange(found, found.offset, found.offset + size)]

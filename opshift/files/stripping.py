@@ -53,7 +53,7 @@ def strip(model: ModelProto, folder: str | None, least: int = LEAST) -> Stripped
     Raises:
         InvalidModel: data are not there.
     """
-    if folder is not None and (why := external.lost(model, folder)):
+    if folder is not None and (why := external.find_lost(model, folder)):
         raise InvalidModel(why)
     made = copy_model(model)
     _forget_sources(made)
@@ -64,7 +64,7 @@ def strip(model: ModelProto, folder: str | None, least: int = LEAST) -> Stripped
             progress.tell("measure weights", place, len(held))
         if is_stripped(tensor):
             continue
-        loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
+        loaded = tensor_data.load_or_raise(tensor, folder) if tensor_data.is_stored(tensor) else tensor
         note = _measure(loaded, taken) if _is_large(tensor, least) else ""
         if note:
             taken, size = taken + 1, size + tensor_data.nbytes(tensor)

@@ -32,7 +32,7 @@ def values(of: TensorProto, folder: str) -> np.ndarray[Any, Any] | None:
     found, kind = tensor_data.place(of), _WIDTHS.get(tensor_data.bits(of.data_type))
     if of.data_type == TensorProto.STRING or kind is None or not tensor_data.nbytes(of):
         return None
-    with tempfile.TemporaryFile() as target, tensor_data.opened(folder, found) as source:
+    with tempfile.TemporaryFile() as target, tensor_data.open_file(folder, found) as source:
         for start, end in found.fields:
             source.seek(start)
             while source.tell() < end:

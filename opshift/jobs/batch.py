@@ -23,7 +23,7 @@ from opshift.passes.goals import Goal, Refinement, check_quantization
 from opshift.passes.inputs.ends import Names
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.progress import Heard, heard
+from opshift.passes.progress import Heard, listen
 from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, read_options
 from opshift.verification.tolerances import Given as Tolerance
@@ -185,7 +185,7 @@ def convert_files(
         raise ValueError('shard and dedupe have no effect without external_data="all"')
     packing = external.Packing(threshold, None if shard is None else external.size_of(shard), dedupe=dedupe)
     manner = Manner(external_data, packing, verify, wanted=given)
-    with heard(progress):
+    with listen(progress):
         named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)
 

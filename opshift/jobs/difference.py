@@ -193,7 +193,7 @@ def digest(tensor: TensorProto, folder: str | None) -> bytes:
     """
     hasher = hashlib.sha256(repr((tensor.data_type, list(tensor.dims))).encode())
     try:
-        loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
+        loaded = tensor_data.load_or_raise(tensor, folder) if tensor_data.is_stored(tensor) else tensor
     except (InvalidModel, OSError):  # not there: what is said of its place tells it from others
         hasher.update(b"".join(sorted(entry.SerializeToString() for entry in tensor.external_data)))
         return hasher.digest()
@@ -318,7 +318,7 @@ def _measure_gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
 
     try:
         pair = [
-            tensors.array(tensor_data.loaded(tensor, side.folder) if tensor_data.is_stored(tensor) else tensor)
+            tensors.array(tensor_data.load_or_raise(tensor, side.folder) if tensor_data.is_stored(tensor) else tensor)
             for tensor, side in ((a, one), (b, other))
         ]
     except (InvalidModel, OSError):

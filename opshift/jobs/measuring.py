@@ -17,7 +17,7 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, rounded, simulate
+from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, round_array, simulate
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -72,6 +72,7 @@ class Deviation:
         output: its name.
         allowed: how large the error may be.
         largest: the largest difference of an element.
+        peak: the largest magnitude of an element.
         same: the rows in which the same element is the largest.
         rows: how many rows there are.
         why: what cannot be compared.
@@ -84,6 +85,7 @@ class Deviation:
     noise: float = 0.0
     signal: float = 0.0
     largest: float = 0.0
+    peak: float = 0.0
     same: int = 0
     rows: int = 0
     counted: bool = False
@@ -117,13 +119,14 @@ class Deviation:
         """Whether it moves as far as it may at most."""
         return self.error <= self.allowed
 
-    def joined(self, other: Deviation) -> Deviation:
+    def join(self, other: Deviation) -> Deviation:
         """Combine what was seen in two runs into one deviation."""
         return replace(
             self,
             noise=self.noise + other.noise,
             signal=self.signal + other.signal,
             largest=max(self.largest, other.largest),
+            peak=max(self.peak, other.peak),
             same=self.same + other.same,
             rows=self.rows + other.rows,
             counted=self.counted or other.counted,
@@ -175,7 +178,7 @@ def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
     isolation.end_after(_SECONDS)
     quietly = replace(wanted, save=None)
     progress.tell("see the ranges of values")
-    looked = _look(side, types, quietly)
+    looked = _observe(side, types, quietly)
     types = replace(types, seen=looked.seen)
     others = replace(quietly, seed=wanted.seed + _OTHER_INPUTS)
     runs = looked.runs if wanted.sets else _runs(side, others, len(looked.runs)) or looked.runs
@@ -201,7 +204,7 @@ def _compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured
     isolation.end_after(_SECONDS)
     before, after = _without_bfloat16(before), _without_bfloat16(after)
     settling = _Settling(before, types, _runs(before, wanted))
-    return Measured(types, settling.moved(after, types), 1)
+    return Measured(types, settling.measure_moves(after, types), 1)
 
 
 def _without_bfloat16(side: Side) -> Side:
@@ -253,7 +256,7 @@ class _Looked(NamedTuple):
     steps: dict[str, str]
 
 
-def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
+def _observe(side: Side, types: Types, wanted: Asked) -> _Looked:
     """Run the source to see the ranges of all values, and which decisions (ArgMax, comparisons) change once their
     inputs are rounded.
     """
@@ -287,9 +290,9 @@ def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
             if seen is not None:
                 ranges[name] = widest(ranges[name], seen) if name in ranges else seen
                 count += value.size
-        for node in _choosing(side.model):
+        for node in _find_deciding(side.model):
             kind = steps if _is_step(node, readers) else choices
-            why = "" if node.output[0] in kind else _falls(side.model, node, values, target)
+            why = "" if node.output[0] in kind else _find_changed_decisions(side.model, node, values, target)
             if why:
                 kind[node.output[0]] = why
         if count > _ENOUGH and not wanted.sets:
@@ -349,7 +352,7 @@ def range_of(value: Any, target: int) -> Range | None:
     some = value.reshape(-1)[:: max(value.size // _SAMPLE, 1)]
     whole = most > FORMATS[target].integers and bool(np.array_equal(some, np.rint(some)))
     whole = whole and bool(np.array_equal(value, np.rint(value)))
-    whole = whole and not np.array_equal(as_floats(rounded(value, target), target), value)
+    whole = whole and not np.array_equal(as_floats(round_array(value, target), target), value)
     return Range(most, whole, finite)
 
 
@@ -358,7 +361,7 @@ def widest(one: Range, other: Range) -> Range:
     return Range(max(one.most, other.most), one.whole or other.whole, one.finite and other.finite)
 
 
-def _choosing(model: ModelProto) -> Iterator[NodeProto]:
+def _find_deciding(model: ModelProto) -> Iterator[NodeProto]:
     """List nodes that decide: comparisons, ArgMax, TopK, and Casts to integers.
 
     Runs before the source is run to see its values.
@@ -372,7 +375,7 @@ def _to_integer(node: NodeProto) -> bool:
     return node.op_type == "Cast" and any(a.name == "to" and a.i in (T.INT32, T.INT64) for a in node.attribute)
 
 
-def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target: int) -> str:
+def _find_changed_decisions(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target: int) -> str:
     """Run one deciding node on its inputs, exact and rounded; say how many decisions change, if these are too many.
 
     The node then has to read unrounded values.
@@ -389,7 +392,7 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
             return ""
         given[name] = changed[name] = value
         if value.dtype == np.float32:
-            changed[name] = as_floats(rounded(value, target), target).astype(np.float32)
+            changed[name] = as_floats(round_array(value, target), target).astype(np.float32)
     if not any(given[name] is not changed[name] for name in given):
         return ""
     alone = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
@@ -470,26 +473,26 @@ class _Settling:
         """Measure with all types changed; where outputs move too far, let the parts that move them most keep their
         types. Runs last in `measure`.
         """
-        deviations = self._deviations(self._types)
+        deviations = self._measure_deviations(self._types)
         if self._steps and _noise(deviations) > 1:
             seen = self._types.seen
             assert seen is not None, "steps are seen in runs"
             types = replace(self._types, seen=replace(seen, choices={**seen.choices, **self._steps}))
-            steady = self._deviations(types)
+            steady = self._measure_deviations(types)
             if _noise(steady) < _noise(deviations) / 2:
                 self._types, deviations = types, steady
         noise = _noise(deviations)
         if noise <= 1:
             return Measured(self._types, deviations, self.runs)
-        return self._kept(self._refined(noise, self._telling(deviations)))
+        return self._find_kept(self._refine(noise, self._choose_runs(deviations)))
 
-    def _kept(self, parts: list[_Part]) -> Measured:
+    def _find_kept(self, parts: list[_Part]) -> Measured:
         """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
         make most noise for their size. Runs if outputs move too far.
         """
         parts.sort(key=lambda part: part.noise / max(part.share, 1e-9), reverse=True)
 
-        def tried(kept: Sequence[_Part]) -> Measured:
+        def measure_keeping(kept: Sequence[_Part]) -> Measured:
             """Measure the model with these parts in their old types. Runs for each choice of parts."""
             reasons = {
                 name: f"alone, it moves an output by {_spell_share(math.sqrt(part.noise))}"
@@ -497,12 +500,12 @@ class _Settling:
                 for name in part.names
             }
             types = replace(self._types, held=reasons)
-            return Measured(types, self._deviations(types))
+            return Measured(types, self._measure_deviations(types))
 
-        few, many, best = 0, len(parts), tried(parts)
+        few, many, best = 0, len(parts), measure_keeping(parts)
         while many - few > 1 and best.holds:
             middle = (few + many) // 2
-            measured = tried(parts[:middle])
+            measured = measure_keeping(parts[:middle])
             if measured.holds:
                 many, best = middle, measured
             else:
@@ -515,7 +518,7 @@ class _Settling:
             part = max(pending, key=lambda part: part.share)
             pending.remove(part)
             kept.remove(part)
-            measured = tried(kept)
+            measured = measure_keeping(kept)
             if measured.holds:
                 best = measured
                 continue
@@ -525,7 +528,7 @@ class _Settling:
             pending += pieces if len(pieces) > 1 else []
         return replace(best, runs=self.runs)
 
-    def _telling(self, found: Sequence[Deviation]) -> list[Run]:
+    def _choose_runs(self, found: Sequence[Deviation]) -> list[Run]:
         """Choose the runs on which parts are measured, to save time: that in which the worst output is the largest, and
         that in which it moves furthest. A mask that leaves nothing may move what others do not.
         """
@@ -538,13 +541,13 @@ class _Settling:
             return float(np.square(value, dtype=np.float64).sum()) if getattr(value, "dtype", "") == np.float32 else 0.0
 
         def noise(run: Run) -> float:
-            moved = self._deviations(self._types, [run])[worst]
+            moved = self._measure_deviations(self._types, [run])[worst]
             return math.inf if moved.why else moved.noise
 
         chosen = [max(self._given, key=size), max(self._given, key=noise)] if len(self._given) > 1 else self._given
         return chosen[: 1 if chosen[0] is chosen[-1] else 2]
 
-    def _refined(self, noise: float, runs: list[Run]) -> list[_Part]:
+    def _refine(self, noise: float, runs: list[Run]) -> list[_Part]:
         """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each.
 
         Runs if outputs move too far.
@@ -552,14 +555,15 @@ class _Settling:
         outputs = self._outputs()
         shares = _shares(self._side.model, outputs)
 
-        def divided(names: Sequence[str], count: int) -> list[_Part]:
+        def divide(names: Sequence[str], count: int) -> list[_Part]:
             """Divide a part into smaller ones, and measure each alone."""
             pieces = _divide(names, count)
             return [
-                _Part(each, self._alone(each, outputs, runs), sum(shares[name] for name in each)) for each in pieces
+                _Part(each, self._measure_alone(each, outputs, runs), sum(shares[name] for name in each))
+                for each in pieces
             ]
 
-        parts = divided(outputs, _PARTS)
+        parts = divide(outputs, _PARTS)
         while self.runs + _PIECES <= _MOST_RUNS:
             chosen = _choose(parts, noise)
             larger = [part for part in chosen if len(part.names) > 1]
@@ -567,7 +571,7 @@ class _Settling:
                 break
             worst = max(larger, key=lambda part: part.share)
             parts.remove(worst)
-            parts += divided(worst.names, _PIECES)
+            parts += divide(worst.names, _PIECES)
         return parts
 
     def _outputs(self) -> list[str]:
@@ -581,14 +585,14 @@ class _Settling:
                 firsts.append(first)
         return firsts
 
-    def _alone(self, part: Sequence[str], made: Sequence[str], runs: list[Run]) -> float:
+    def _measure_alone(self, part: Sequence[str], made: Sequence[str], runs: list[Run]) -> float:
         """Measure the noise at the outputs if only one part changes its types. Runs for each part."""
         changing = set(part)
         others = {name: "another part is measured" for name in made if name not in changing}
         progress.tell("see what moves the outputs", self.runs, _MOST_RUNS)
-        return min(_noise(self._deviations(replace(self._types, held=others), runs)), _FAR)
+        return min(_noise(self._measure_deviations(replace(self._types, held=others), runs)), _FAR)
 
-    def _deviations(self, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
+    def _measure_deviations(self, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
         """Change the types, simulate the rounding in float32, and measure how far each output moves.
 
         Runs for each choice of types.
@@ -597,9 +601,9 @@ class _Settling:
         result = change(self._side.model, types, self._side.folder)
         if result.model is None or result.model is self._side.model:
             return tuple(Deviation(name, types.budget(name)) for name in self._names)
-        return self.moved(Side(simulate(result.model, self._side.folder), self._side.folder), types, runs)
+        return self.measure_moves(Side(simulate(result.model, self._side.folder), self._side.folder), types, runs)
 
-    def moved(self, after: Side, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
+    def measure_moves(self, after: Side, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
         """Run another model, and measure how far its outputs are from those of the source."""
         session = after.open()
         elem_types = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
@@ -608,7 +612,7 @@ class _Settling:
             actual = session.run(_cast_inputs(given, elem_types))
             for name, one, other in zip(self._names, expected, actual, strict=True):
                 seen = deviation(name, one, other, types.budget(name))
-                by_output[name] = by_output[name].joined(seen) if name in by_output else seen
+                by_output[name] = by_output[name].join(seen) if name in by_output else seen
         return tuple(by_output.values())
 
 
@@ -721,7 +725,7 @@ def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviatio
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         result = Deviation(name, allowed)
         for one, other in zip(expected, actual, strict=True):
-            result = result.joined(deviation(name, one, other, allowed))
+            result = result.join(deviation(name, one, other, allowed))
         return result
     if getattr(expected, "shape", None) != getattr(actual, "shape", ()):
         return Deviation(name, allowed, why="it has another shape")
@@ -740,6 +744,6 @@ def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviatio
         first = one.argmax(-1) == other.argmax(-1)
         same, rows = int(np.count_nonzero(first)), int(first.size)
     finite = one[np.isfinite(one)]
-    return Deviation(
-        name, allowed, float(np.sum(gap**2)), float(np.sum(finite**2)), float(np.abs(gap).max(initial=0)), same, rows
-    )
+    noise, signal = float(np.sum(gap**2)), float(np.sum(finite**2))
+    largest, peak = (float(np.abs(each).max(initial=0)) for each in (gap, finite))
+    return Deviation(name, allowed, noise, signal, largest, peak, same, rows)

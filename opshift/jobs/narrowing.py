@@ -117,7 +117,7 @@ def verify(
     lost = undoing.changed_constant()
     if lost:
         return Verification(DIFFERENT, tensor=lost, why="the constant is not its source, rounded once")
-    found = prove(Side(undoing.restored(), source.folder))
+    found = prove(Side(undoing.restore(), source.folder))
     if narrowed.types.of_integers:
         return _of_integers(source, after, narrowed, found, wanted) if found.equal else found
     measured = narrowed.measured

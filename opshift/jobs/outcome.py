@@ -137,7 +137,7 @@ def stage_lines(stages: Iterable[StageReport]) -> list[str]:
     lines = []
     for place, stage in enumerate(stages, 1):
         done = several(stage.changes, "change") if stage.changes else "nothing to change"
-        lines.append(f"stage {place}: {stage.said}: {done}, {stage.seconds:.2f} s")
+        lines.append(f"stage {place}: {stage.full_name}: {done}, {stage.seconds:.2f} s")
     return lines
 
 

@@ -15,7 +15,7 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.goals import Goal
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.inputs.parts import Cut
 from opshift.passes.model.messages import ModelProto, TypeProto, copy_model
 from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
@@ -26,6 +26,8 @@ from opshift.verification.side import Side
 from opshift.verification.verdict import UNVERIFIED, Verification
 
 if TYPE_CHECKING:
+    from onnx import TensorShapeProto
+
     from opshift.verification.cutting import Captured
 
 
@@ -144,7 +146,7 @@ def complete(
         if name not in completed and seen:
             from opshift.verification.parts import type_of
 
-            taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
+            taken = [dim for held in required_inputs(model).values() for dim in held.tensor_type.shape.dim]
             with suppress(ValueError):  # an empty sequence
                 completed[name] = type_of(seen[0], is_fixed=all(map(is_fixed, taken)))
         if name in completed and seen:
@@ -246,7 +248,10 @@ class Merging:
         else:
             names, side = Names(joined.first, joined.second), Side(joined.model, folder)
             verification = apart(verify_in_turn, one, other, side, joined.passed, names, wanted, joined.grade)
-        remark, stop = _judge_merge(verification, converted=joined.converted)
+            if "found no inputs" in verification.why:
+                hint = _suggest_sizes(one.model, other.model, joined.passed)
+                verification = replace(verification, why="; ".join(filter(None, [verification.why, hint])))
+        remark, stop = _judge_merge(verification, converted=joined.is_converted)
         return replace(prepared, remark=remark, stop=stop)
 
 
@@ -260,7 +265,7 @@ class Merged(NamedTuple):
     changes: tuple[Change, ...]
 
     @property
-    def converted(self) -> bool:
+    def is_converted(self) -> bool:
         """Whether one of them was converted to the opset of the other."""
         return any(change.source != change.target for change in self.changes)
 
@@ -319,6 +324,31 @@ def _convert_to_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tup
     if refused is not None:
         raise refused
     return [copy_model(side.model) for side in (one, other)], ()
+
+
+def _suggest_sizes(one: ModelProto, other: ModelProto, passed: Mapping[str, str]) -> str:
+    """Say which sizes the second model takes, and the option that names sizes of the first one's inputs.
+
+    Runs if random inputs of the first model make no value that the second takes.
+    """
+    open_inputs = [
+        f"{name}:{','.join(_spell_size(dim) for dim in held.tensor_type.shape.dim)}"
+        for name, held in required_inputs(one).items()
+        if held.tensor_type.shape.dim and not all(map(is_fixed, held.tensor_type.shape.dim))
+    ]
+    for value in other.graph.input:
+        taken = value.type.tensor_type.shape.dim
+        if value.name in passed and taken and open_inputs and any(map(is_fixed, taken)):
+            shape = ",".join(map(_spell_size, taken))
+            return (
+                f'the second model takes "{passed[value.name]}" as [{shape}]: give sizes that lead to it, '
+                f"--input-shape {' --input-shape '.join(open_inputs)} with numbers for the names"
+            )
+    return ""
+
+
+def _spell_size(dim: TensorShapeProto.Dimension) -> str:
+    return str(dim.dim_value) if is_fixed(dim) else dim.dim_param or "SIZE"
 
 
 def _judge_merge(found: Verification, *, converted: bool) -> tuple[str, Verification | None]:

@@ -17,7 +17,7 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import assume_width
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
-from opshift.passes.inputs.wanted import resolved
+from opshift.passes.inputs.wanted import resolve
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
@@ -171,7 +171,7 @@ def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manne
     if goal.rebatch is not None:
         if manner.trying is not None:
             raise ValueError("--try and --rebatch cannot be combined; run --rebatch first, then --try on its output")
-        return manner, resolved(goal.fixed, source).values
+        return manner, resolve(goal.fixed, source).values
     if manner.verify or manner.trying is not None:
         manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
     return manner, {}
@@ -265,7 +265,7 @@ class _Job:
             verification = None
             if manner.verify:
                 started = perf_counter()
-                after = Side(draft.written(), str(self.output.parent))
+                after = Side(draft.read_back(), str(self.output.parent))
                 verification = self._verify_result(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
             proved = replace(_add_result(result, outcome), verification=verification, taken_back=taken_back)

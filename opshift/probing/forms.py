@@ -131,7 +131,7 @@ def _runs_without(sample: Sample, name: str, agrees: Agrees, oracle: Oracle) -> 
 def _with_expected(sample: Sample, oracle: Oracle) -> Sample | None:
     for value in sample.model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    found = oracle.expected(sample)
+    found = oracle.ask(sample)
     if found is None or not found[1]:
         return None
     for value, array in zip(sample.model.graph.output, found[0], strict=False):

@@ -191,7 +191,7 @@ def judge(
                 found.oldest = _oldest(op, version, bound, agrees)
                 if kinds is not None:
                     called = shapes.measure_shapes(bound, agrees, oracle.runtime)
-                    found.called = replace(called, types=kinds.measured(agreed))
+                    found.called = replace(called, types=kinds.measure(agreed))
             return found
         if outcomes:
             found.missing = version

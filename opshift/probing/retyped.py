@@ -57,7 +57,7 @@ class Oracle:
     def __init__(self, runtime: Worker, reference: Worker):
         self.runtime, self._reference = runtime, reference
 
-    def expected(self, sample: Sample) -> tuple[list[Any], bool] | None:
+    def ask(self, sample: Sample) -> tuple[list[Any], bool] | None:
         """What a sample yields, and whether onnxruntime said it; None where neither does."""
         for worker, model in ((self.runtime, loadable(sample.model)), (self._reference, sample.model)):
             found = worker.ask(Run(model.SerializeToString(), [sample.feeds]))
@@ -73,7 +73,7 @@ class Kinds:
         self.oracle, self._worker = oracle, worker
         self._missing, self._castable = set(missing), set(castable)
 
-    def measured(self, bases: Iterable[Base]) -> dict[str, Types]:
+    def measure(self, bases: Iterable[Base]) -> dict[str, Types]:
         """By type variable: the types of `bases`, and of what is made of the first ones, that ran or did not."""
         held = list(bases)
         ran: dict[str, set[str]] = {}
@@ -100,7 +100,7 @@ class Kinds:
         """`agrees`, `failed`, or nothing where it cannot be told."""
         seen = set()
         for variant in (made.sample if is_exchangeable(made.sample) else None, inside(made, bound)):
-            expected = self.oracle.expected(variant) if variant is not None else None
+            expected = self.oracle.ask(variant) if variant is not None else None
             if variant is None or expected is None:
                 continue
             values, certain = expected

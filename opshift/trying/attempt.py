@@ -94,7 +94,7 @@ def attempt(
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
         return goal.run(source.model, source.folder), Tried(
-            backend.said, IMPOSSIBLE, f"the source model does not run: {error}"
+            backend.full_name, IMPOSSIBLE, f"the source model does not run: {error}"
         )
     finally:
         backend.stop()
@@ -129,10 +129,10 @@ class _Trying:
         found = search.run([made, unmade], anew, [unmade, made] if compiler else [])
         result = self._result(found.plan)
         tried = Tried(
-            self._backend.said,
+            self._backend.full_name,
             found.answer.status,
             found.answer.why,
-            tuple(self._learnt(found)),
+            tuple(self._list_findings(found)),
             found.tries,
             AS_IT_IS in found.plan,
             other=self._other(),
@@ -169,7 +169,7 @@ class _Trying:
         result = self._result(plan)
         if result.model is None:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
-        progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
+        progress.tell(f"try it in {self._backend.full_name}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
         answer = self._backend.answer(
             result.model, self._source.folder, held, seconds=self._meter.seconds_left(), options=list_options(plan)
@@ -244,7 +244,7 @@ class _Trying:
             repro = self._manner.repro
             command = f"opshift inline model.onnx out.onnx --target {self._backend.name} --try --inputs inputs"
             piece, stripped = smallest.with_drawn_weights(piece, self._fails)
-            smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}", stripped)
+            smallest.write(Path(repro), piece, command, f"{self._backend.full_name}: {piece.answer.why}", stripped)
         if piece is None:
             return replace(tried, bounded=found.bounded, open=self._open())
         return replace(
@@ -265,7 +265,7 @@ class _Trying:
         open_ = [symbol(d) or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if not is_fixed(d)]
         return tuple(dict.fromkeys(open_))
 
-    def _learnt(self, found: SearchResult) -> Iterator[Learnt]:
+    def _list_findings(self, found: SearchResult) -> Iterator[Learnt]:
         sizes = [remedy for remedy in sorted(found.plan) if remedy.kind == FIX]
         if sizes:
             said = ", ".join(remedy.what for remedy in sizes)

@@ -51,7 +51,7 @@ def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:
     if opsets:
         row["opset"] = min(*opsets, row.get("opset", opsets[0]))
     others = [
-        f"# Besides: {learnt.told(tried.backend)}." for learnt in tried.learnt if learnt.kind not in (EXPAND, OPSET)
+        f"# Besides: {learnt.describe(tried.backend)}." for learnt in tried.learnt if learnt.kind not in (EXPAND, OPSET)
     ]
     facts = {key: value for key, value in row.items() if value != []}
     text = backends.write(stem, f"{stem}, as tried", said, version, facts, limits, others, base=held.get("base", ""))

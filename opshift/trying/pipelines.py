@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opshift.files.lending import lent
+from opshift.files.lending import lend
 from opshift.passes import goals
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import NOTHING
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.progress import Heard, heard
+from opshift.passes.progress import Heard, listen
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
 from opshift.trying.search import Bound
@@ -109,7 +109,7 @@ def try_in(
         raise ValueError("try_model needs a backend by name, or a function that runs a model")
     backend = None if run is None else Given(run)
     found = attempt.backend_of(goal, python, adapter) if backend is None else backend.name
-    with heard(progress), lent(model) as (proto, folder, back):
+    with listen(progress), lend(model) as (proto, folder, back):
         convert.check_model(proto)
         wanted = at(read_options(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)

@@ -11,7 +11,7 @@ from opshift.passes.changes import Change, Result
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.inlining import definable
-from opshift.passes.inputs.wanted import Wanted, wanted
+from opshift.passes.inputs.wanted import Wanted, parse_wanted
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
@@ -150,7 +150,7 @@ class Remedies:
     def find_fixed_sizes(self, plan: Plan) -> Wanted:
         """The sizes that are fixed by a plan, beside those that are wanted."""
         texts = [part.what for remedy in plan if remedy.kind == FIX for part in self.parts(remedy)]
-        more, held = wanted(texts), self.goal.fixed
+        more, held = parse_wanted(texts), self.goal.fixed
         return replace(held, shapes={**held.shapes, **more.shapes}, sizes={**held.sizes, **more.sizes})
 
     def _renaming(self) -> Iterator[Remedy]:
@@ -187,13 +187,13 @@ class Remedies:
         names = set(asked)
         while True:
             goal = replace(self._goal(plan, names), fixed=self.find_fixed_sizes(plan))
-            result = self._rewritten(self._attempt(self.source, goal), plan)
+            result = self._apply_to_result(self._attempt(self.source, goal), plan)
             refused = {refusal.operator for refusal in result.refusals} & names
             if result.model is not None or not refused:
                 return self._late(result, plan, asked - names)
             names -= refused
 
-    def _rewritten(self, result: Result, plan: Plan) -> Result:
+    def _apply_to_result(self, result: Result, plan: Plan) -> Result:
         kinds = {remedy.kind for remedy in plan}
         if result.model is not None and SYMBOLS in kinds:
             result = replace(result, model=symbols.plain(result.model))

@@ -92,7 +92,7 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
     given = search.ask_for_inputs()
     if (given.status, given.why) == (found[1].status, found[1].why) and given.status in (REFUSED, DIED):
         return Piece(_passing(model), feeds, None, given)
-    return _with_types(search.shrunk(*found))
+    return _with_types(search.shrink(*found))
 
 
 def _with_types(piece: Piece) -> Piece:
@@ -160,7 +160,7 @@ class _PieceSearch:
         later = {name for index in range(last + 1, len(self._pieces.nodes)) for name in self._pieces.reads(index)}
         return self._pieces.cut([name for name in made if name in later or name in self._outputs] or made[-1:], {})
 
-    def shrunk(self, index: int, answer: Answer) -> Piece:
+    def shrink(self, index: int, answer: Answer) -> Piece:
         """The node alone if that fails, too, else with ever more of those before it."""
         node = self._pieces.nodes[index]
         wanted = [name for name in node.output if name and (name in self._outputs or self._pieces.readers(name))]

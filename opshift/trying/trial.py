@@ -99,7 +99,7 @@ class InstalledBackend:
         self.options = found.options if isinstance(self._worker, Proxy) else ()
 
     @property
-    def said(self) -> str:
+    def full_name(self) -> str:
         """Its name and release, for messages."""
         return f"{self.name} {self.release}".rstrip()
 

@@ -33,7 +33,7 @@ class Learnt:
     nodes: int
     how: str
 
-    def told(self, backend: str) -> str:
+    def describe(self, backend: str) -> str:
         """In a sentence."""
         verb = {"differs": "computes otherwise", "died": "ends at", "hung": "does not come to an end at"}
         subject = self.operator or "the model"
@@ -96,7 +96,7 @@ class Tried:
     @property
     def lines(self) -> list[str]:
         """What was found, line by line."""
-        return [learnt.told(self.backend) for learnt in self.learnt]
+        return [learnt.describe(self.backend) for learnt in self.learnt]
 
 
 @dataclass(frozen=True)

@@ -292,6 +292,6 @@ def _add_first_difference(
 def _missing_weights(*sides: Side) -> str:
     """Name a file of weights that is missing; empty if there is none. Checked before anything is run."""
     for side in sides:
-        if side.folder is not None and (why := external.lost(side.model, side.folder)):
+        if side.folder is not None and (why := external.find_lost(side.model, side.folder)):
             return why
     return ""

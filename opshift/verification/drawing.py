@@ -79,18 +79,18 @@ def draw(
     truths = [name for name in free if _kind(base[name]) == "b" and base[name].size]
     indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
 
-    def varied(of_float: Callable[[Array], Array], of_whole: Callable[[Array], Array] | None = None) -> dict[str, Any]:
+    def vary(of_float: Callable[[Array], Array], of_whole: Callable[[Array], Array] | None = None) -> dict[str, Any]:
         """Make values for all free inputs: floats by one function, whole numbers by another, truths at random.
 
         Used for each draw.
         """
         drawn = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
-        drawn |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
+        drawn |= {name: (of_whole or _shuffle)(base[name]) for name in whole}
         drawn |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
         drawn = {name: np.asarray(value) for name, value in drawn.items()}  # of a scalar, numpy makes no array
-        return {**base, **drawn, **{name: _shuffled(base[name]) for name in indices}}
+        return {**base, **drawn, **{name: _shuffle(base[name]) for name in indices}}
 
-    def _shuffled(value: Array) -> Array:
+    def _shuffle(value: Array) -> Array:
         return rng.permutation(value.reshape(-1)).reshape(value.shape)
 
     def normal(value: Array) -> Array:
@@ -114,37 +114,33 @@ def draw(
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
-        yield Draw("random numbers", varied(normal, in_range))
+        yield Draw("random numbers", vary(normal, in_range))
         lines = sorted(set(chain.from_iterable(map(_find_thresholds, parts, weights))))
         turns = _count_turns(base, floats, 5 * len(lines))
         if floats:
-            yield Draw(_ON_LINES, varied(lambda value: _put_on_lines(value, lines, 0)))
-            yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
-            yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negate))
+            yield Draw(_ON_LINES, vary(lambda value: _put_on_lines(value, lines, 0)))
+            yield Draw("halves", vary(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
+            yield Draw("negative numbers", vary(lambda v: -np.abs(normal(v)), _negate))
         numbers = _list_integers(parts, weights) if whole else []
         for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):
-            yield Draw(
-                "integers around thresholds", varied(normal, partial(_repeat_numbers, numbers=numbers, turn=turn))
-            )
+            yield Draw("integers around thresholds", vary(normal, partial(_repeat_numbers, numbers=numbers, turn=turn)))
         for turn in range(1, turns):
-            yield Draw(_ON_LINES, varied(partial(_put_on_lines, lines=lines, turn=turn)))
+            yield Draw(_ON_LINES, vary(partial(_put_on_lines, lines=lines, turn=turn)))
         if floats:
-            yield Draw(TINY, varied(lambda v: normal(v) * 2.0**-13))
+            yield Draw(TINY, vary(lambda v: normal(v) * 2.0**-13))
         elif whole:
-            yield Draw("negative integers", varied(normal, _negate))
+            yield Draw("negative integers", vary(normal, _negate))
         if truths:
             for truth in (False, True):
-                yield Draw(f"all {truth}", {**varied(normal), **{n: np.full_like(base[n], truth) for n in truths}})
-        yield Draw("zeros", varied(np.zeros_like, lambda value: value))
+                yield Draw(f"all {truth}", {**vary(normal), **{n: np.full_like(base[n], truth) for n in truths}})
+        yield Draw("zeros", vary(np.zeros_like, lambda value: value))
         if floats:
-            yield Draw(
-                "large numbers", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
-            )
+            yield Draw("large numbers", vary(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR)
             for turn in range(2):
-                mixed = varied(partial(_draw_special, turn=turn, rng=rng))
+                mixed = vary(partial(_draw_special, turn=turn, rng=rng))
                 yield Draw("infinities, NaN and denormals", mixed, SPECIAL)
         if whole:
-            yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
+            yield Draw("the ends of integer types", vary(normal, lambda v: _ends(v, rng)), FAR)
 
 
 @dataclass(frozen=True)

@@ -356,7 +356,7 @@ def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
     """Write progress, and then the result, to the pipe. Runs in the worker."""
     global _parent
     _parent = stream
-    progress.relayed(lambda *said: _send(stream, "progress", said))
+    progress.relay(lambda *said: _send(stream, "progress", said))
     _send(stream, "answer", _answer(work))
 
 
@@ -620,7 +620,7 @@ def _prepare() -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        wanted = _room() + memory.held()
+        wanted = _room() + memory.memory_in_use()
         resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
 
 

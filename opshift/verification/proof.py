@@ -16,6 +16,7 @@ from typing import Any
 from onnx import numpy_helper
 
 from opshift.passes import progress
+from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 from opshift.passes.model import imports, schemas, tensors
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
@@ -193,7 +194,7 @@ class Prover:
                 self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
         self.late |= {kind.pair.region.outputs[0]: kind.late for kind in kinds.values() if kind.late and kind.runs}
-        findings = [self._finding(kind) for kind in kinds.values()]
+        findings = [self._make_finding(kind) for kind in kinds.values()]
         failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
         order = {region.outputs: place for place, region in enumerate(regions)}
         self.failures = sorted([*failures, *self.failures], key=lambda one: order[one.region.outputs])
@@ -251,13 +252,13 @@ class Prover:
                 replace(
                     one,
                     values=region.outputs,
-                    why=_inside(pair.label, one.why),
+                    why=_add_place(pair.label, one.why),
                     is_reached=is_run and one.is_reached,
                 )
                 for one in prover.prove()
             ]
             for one in prover.failures:
-                outer = self._failure(region, one.label, Closeness(_inside(pair.label, one.why)), {})
+                outer = self._describe_failure(region, one.label, Closeness(_add_place(pair.label, one.why)), {})
                 outer = replace(outer, is_taken=one.is_taken)
                 (self.failures if is_run and one.label == CAPTURED else doubts).append(outer)
             self.remarks += prover.remarks
@@ -324,7 +325,7 @@ class Prover:
         if closeness is not None:
             kind.captured = True
             if closeness.why:
-                kind.failures.append(self._failure(pair.region, CAPTURED, closeness, values))
+                kind.failures.append(self._describe_failure(pair.region, CAPTURED, closeness, values))
 
     # --- drawn values ---------------------------------------------------------------------------------------
 
@@ -352,7 +353,7 @@ class Prover:
             kind.failures += doubts
             return
         region = kind.pair.region
-        is_length = failure[0] == ROWS and self._varying.isdisjoint(region.inputs)
+        is_length = failure[0] == ROWS and self._varying_values.isdisjoint(region.inputs)
         wider = self._widen(region) if failure[0] != WHOLE_TABLES and not is_length else None
         if wider is not None and self._runs:
             again = _Kind(make_pair(*self._bodies, wider))
@@ -370,7 +371,7 @@ class Prover:
                     return
                 if there is not None:
                     region, failure = wider, there
-        kind.failures.append(self._failure(region, *failure))
+        kind.failures.append(self._describe_failure(region, *failure))
 
     def _first_difference(
         self, pair: Pair, kind: _Kind, base: dict[str, Any], seconds: float, least: int = _LEAST
@@ -403,7 +404,7 @@ class Prover:
         free = [
             f"~x{k}"
             for k, name in enumerate(pair.region.inputs)
-            if name not in self._unvarying() and hasattr(base.get(f"~x{k}"), "dtype")
+            if name not in self._find_unvarying() and hasattr(base.get(f"~x{k}"), "dtype")
         ]
 
         def watch(which: int, names: Sequence[str], feeds: Feeds) -> Mapping[str, Any]:
@@ -432,11 +433,11 @@ class Prover:
         return replace(drawn, feeds=feeds)
 
     @cached_property
-    def _varying(self) -> set[str]:
+    def _varying_values(self) -> set[str]:
         """List values that depend on elements of inputs, not on sizes alone, in the first model."""
         return responding.hanging(self._bodies[0].side.model)
 
-    def _unvarying(self) -> set[str]:
+    def _find_unvarying(self) -> set[str]:
         """List values that depend on constants only, in either model. Such inputs are not varied."""
         if self._fixed is None:
             given = [set(body.pieces.given) for body in self._bodies]
@@ -485,11 +486,11 @@ class Prover:
             for name in bound:
                 ends.remove(name)
                 reads = pieces.reads(pieces.makers[name])
-                ends += [r for r in reads if r in pieces.makers and r not in ends and r not in self._unvarying()]
+                ends += [r for r in reads if r in pieces.makers and r not in ends and r not in self._find_unvarying()]
             ends = [name for name in ends if name in self._comparison.landmarks]
         if set(ends) == first:
             return None
-        return self._comparison.region(region.outputs, {*ends, *(self._unvarying() & self._comparison.landmarks)})
+        return self._comparison.region(region.outputs, {*ends, *(self._find_unvarying() & self._comparison.landmarks)})
 
     def _is_free(self, name: str, ends: Sequence[str]) -> bool:
         """Whether a value can take any number, whatever the region's other inputs are. Asked while a region is
@@ -510,7 +511,7 @@ class Prover:
         above = {*reached, *(output for index in inside for output in pieces.nodes[index].output)} - {name}
         return above.isdisjoint(ends)
 
-    def _failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
+    def _describe_failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
         """Describe a region whose sides differ: its nodes, the changed weights, and the values.
 
         Runs for each difference.
@@ -585,7 +586,7 @@ class Prover:
             return worst
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
         moved: list[Sequence[Any]] | None = None
-        step = _step(pair, feeds)
+        step = _quantization_step(pair, feeds)
         grade = self._grade(kind)
         names = [value.name for value in pair.before.model.graph.output]
         scores = find_scores(pair.before.model) if grade == "close" else {}
@@ -730,7 +731,7 @@ class Prover:
         part, body = (pair.before, pair.after)[which], self._bodies[which]
         return {name: numpy_helper.to_array(body.tensor(of)) for name, of in part.weights.items()}
 
-    def _finding(self, kind: _Kind) -> Finding:
+    def _make_finding(self, kind: _Kind) -> Finding:
         """Make the report line of a kind of region: equal, different, or not covered."""
         region = kind.pair.region if not kind.failures else kind.failures[0].region
         finding = Finding(
@@ -809,8 +810,6 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
 
     Runs once, if a region was not reached in any run.
     """
-    import onnx.shape_inference
-
     small = ModelProto()
     small.CopyFrom(model)
     for tensor in small.graph.initializer:
@@ -822,13 +821,13 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
     for index in reversed(names):
         del small.graph.initializer[index]
     try:
-        graph = onnx.shape_inference.infer_shapes(small, data_prop=True).graph
+        graph = infer_shapes(small, data_prop=True).graph
     except Exception:  # whatever is wrong with the model, other judges say so
         graph = small.graph
     return {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
 
 
-def _inside(label: str, why: str) -> str:
+def _add_place(label: str, why: str) -> str:
     """Prefix a reason with the innermost body that it is about."""
     return why if not why or why.startswith("in ") else f"in {label}: {why}"
 
@@ -915,7 +914,7 @@ def _draws_numbers(pair: Pair) -> bool:
     )
 
 
-def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
+def _quantization_step(pair: Pair, feeds: Sequence[Feeds]) -> float:
     """Compute the quantization step by which results may differ, if the sides quantize at different places.
 
     Added to what is allowed for a quantized region.

@@ -90,7 +90,7 @@ class Body:
         region.
         """
         tensor = self.constants[name]
-        return tensor_data.loaded(tensor, self.side.folder) if tensor_data.is_stored(tensor) else tensor
+        return tensor_data.load_or_raise(tensor, self.side.folder) if tensor_data.is_stored(tensor) else tensor
 
 
 class Comparison:
@@ -265,7 +265,7 @@ def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
             return _is_same_place(a, one.folder, b, other.folder) or _is_same_file(a, one.folder, b, other.folder)
     try:
         a, b = (
-            tensor_data.loaded(tensor, side.folder) if tensor_data.is_stored(tensor) else tensor
+            tensor_data.load_or_raise(tensor, side.folder) if tensor_data.is_stored(tensor) else tensor
             for tensor, side in ((a, one), (b, other))
         )
     except (InvalidModel, OSError):
@@ -292,7 +292,7 @@ def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str
     if folder is None or other is None or any(not place.offset and place.fields for place in places):
         raise InvalidModel("the tensor has no bytes of its own in an external file")
     rest = tensor_data.nbytes(a)
-    with tensor_data.opened(folder, places[0]) as first, tensor_data.opened(other, places[1]) as second:
+    with tensor_data.open_file(folder, places[0]) as first, tensor_data.open_file(other, places[1]) as second:
         first.seek(places[0].offset)
         second.seek(places[1].offset)
         while rest > 0:

@@ -80,7 +80,7 @@ def blocks(model: ModelProto, folder: str | None) -> Blocks:
     for body in found:
         body.count_by_weights(width)
     channels = {name: count for body in found for name, count in body.real.items()}
-    taken = {name: count for body in found for name, count in body.taken()}
+    taken = {name: count for body in found for name, count in body.real_inputs()}
     return Blocks(width, channels=channels, taken=taken)
 
 
@@ -124,7 +124,7 @@ def without_views(model: ModelProto, folder: str | None) -> ModelProto:
     return made
 
 
-def undone(weights: Any, width: int, *, inputs: bool) -> Any:
+def undo_blocks(weights: Any, width: int, *, inputs: bool) -> Any:
     """The weights of a convolution whose output channels lie in blocks, and its input channels with `inputs`."""
     outer, inner, height, across = weights.shape
     if inputs:
@@ -181,11 +181,11 @@ class _BlockedGraph:
             if name in self.real or group > 1 or not takes_blocks(inner, outer, group, width)[1]:
                 continue
             values = self._array(weights)
-            if values is not None and undone(values, width, inputs=True)[:, -1].any():
+            if values is not None and undo_blocks(values, width, inputs=True)[:, -1].any():
                 root = self._find(name)
                 self.real.update({other: inner for other in self.blocked if self._find(other) == root})
 
-    def taken(self) -> Iterator[tuple[str, int]]:
+    def real_inputs(self) -> Iterator[tuple[str, int]]:
         """How many channels are real in what convolutions take, where that is known, by what they make."""
         for node in self._convolutions:
             if (count := self.real.get(node.input[0])) is not None:
@@ -272,7 +272,7 @@ class _BlockedGraph:
             return False
         for name, filled in self._filled.items():
             stated = self._stated.get(name, set())
-            if filled and any({_filled_up(count, width)} != filled for count in stated):
+            if filled and any({_round_up(count, width)} != filled for count in stated):
                 return False
         return all(self._fits(node, width) for node in self._convolutions)
 
@@ -284,14 +284,14 @@ class _BlockedGraph:
             return False
         made = self.real.get(node.output[0], outer)
         taken = self.real.get(node.input[0], inner) if inside and group == 1 else inner
-        if inside and group == 1 and _filled_up(taken, width) != inner:
+        if inside and group == 1 and _round_up(taken, width) != inner:
             return False
         if (made, taken) == (outer, inner):
             return True
         values = self._array(weights)
         if values is None:
             return True
-        plain = undone(values, width, inputs=inside)
+        plain = undo_blocks(values, width, inputs=inside)
         return not plain[made:].any() and not plain[:, taken:].any()
 
     def _array(self, held: TensorProto) -> Any:
@@ -299,5 +299,5 @@ class _BlockedGraph:
         return None if loaded is None else tensors.array(loaded)
 
 
-def _filled_up(count: int, width: int) -> int:
+def _round_up(count: int, width: int) -> int:
     return -(-count // width) * width

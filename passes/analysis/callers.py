@@ -23,7 +23,7 @@ class Omitted(NamedTuple):
     inputs: frozenset[str] = _NOTHING
     attributes: frozenset[str] = _NOTHING
 
-    def united(self, other: Omitted) -> Omitted:
+    def union(self, other: Omitted) -> Omitted:
         return Omitted(self.inputs | other.inputs, self.attributes | other.attributes)
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Callers:
         own = {key: _unite(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
         for key, of in self.functions.items():
             if key[:2] in inlined and of.defaults:  # which takes the place of what a caller's caller does not bind
-                own[key] = own[key].united(Omitted(_NOTHING, of.defaults))
+                own[key] = own[key].union(Omitted(_NOTHING, of.defaults))
         self.hangs = self._spread(own, callers)
         kept = {key: NOTHING_OMITTED if key[:2] in inlined else hanging for key, hanging in self.hangs.items()}
         self.split = self._spread(kept, callers)
@@ -112,8 +112,10 @@ class Callers:
         while pending:
             callee = pending.pop()
             for caller, node, seen in callers.get(callee, ()):
-                handed = handed_on(node, self.functions[callee], found[callee], seen, self.functions[caller].defaults)
-                more = found[caller].united(handed)
+                handed = find_handed_on(
+                    node, self.functions[callee], found[callee], seen, self.functions[caller].defaults
+                )
+                more = found[caller].union(handed)
                 if more != found[caller]:
                     found[caller] = more
                     pending.append(caller)
@@ -126,7 +128,7 @@ class Callers:
         pending: list[tuple[Callee, Omitted]] = []
         met: set[tuple[object, ...]] = set()
 
-        def called(node: NodeProto, callee: Callee, omitted: Omitted = NOTHING_OMITTED) -> None:
+        def add_variant(node: NodeProto, callee: Callee, omitted: Omitted = NOTHING_OMITTED) -> None:
             variant = self.variant(node, callee, omitted)
             if variant not in found[callee]:
                 found[callee][variant] = None
@@ -140,18 +142,18 @@ class Callers:
                 if kind not in met:
                     met.add(kind)
                     if kind[:3] in found:
-                        called(node, callee_of(node))
+                        add_variant(node, callee_of(node))
         for key, of in self.functions.items():
             for node, callee, _ in of.calls if key not in found else ():
                 if callee in found:
-                    called(node, callee)
+                    add_variant(node, callee)
         left = len(found) + MOST_COPIES
         while pending and left >= 0:
             key, variant = pending.pop()
             left -= 1
             for node, callee, seen in self.functions[key].calls:
                 if callee in found:
-                    called(node, callee, Omitted(variant.inputs & seen, variant.attributes))
+                    add_variant(node, callee, Omitted(variant.inputs & seen, variant.attributes))
         return {key: sorted(variants, key=_order) for key, variants in found.items()}
 
     def variant(self, node: NodeProto, callee: Callee, omitted: Omitted) -> Omitted:
@@ -223,7 +225,7 @@ def _is_required(node: NodeProto, schema: schemas.Schema | None, name: str) -> b
     return schema.attributes[name].required or node.op_type == "Constant"
 
 
-def handed_on(
+def find_handed_on(
     node: NodeProto, callee: Called, hanging: Omitted, seen: frozenset[str], defaults: frozenset[str]
 ) -> Omitted:
     """The inputs and attributes of its function that a call hands on to those of another that are `hanging`."""
@@ -243,7 +245,7 @@ def handed_on(
 def _unite(parts: Iterable[Omitted]) -> Omitted:
     found = NOTHING_OMITTED
     for part in parts:
-        found = found.united(part)
+        found = found.union(part)
     return found
 
 

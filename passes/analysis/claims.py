@@ -216,10 +216,10 @@ def of_constants(model: ModelProto) -> Iterator[Change]:
     held: list[Body] = [model.graph, *model.functions]
     for body in held:
         versions = opsets(body if isinstance(body, FunctionProto) and body.opset_import else model)
-        yield from _mended(body, {}, versions.get("", 1))
+        yield from _correct_body(body, {}, versions.get("", 1))
 
 
-def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Iterator[Change]:
+def _correct_body(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Iterator[Change]:
     outputs = body.output if isinstance(body, GraphProto) else ()
     declared = {v.name: v.type for v in (*getattr(body, "value_info", ()), *outputs) if has_shape(v.type)}
     nested = [node for node in body.node if node.op_type not in graphless()]
@@ -240,7 +240,7 @@ def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Itera
             tensor = held.get(node.input[0])
         else:
             for _, _, graph in subgraphs(node) if op not in graphless() else ():
-                yield from _mended(graph, held, opset)
+                yield from _correct_body(graph, held, opset)
             continue
         if tensor is None:
             continue

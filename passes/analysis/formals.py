@@ -19,7 +19,7 @@ from opshift.passes.analysis.callers import (
     Callers,
     Omitted,
     callee_of,
-    handed_on,
+    find_handed_on,
     key_of,
     nodes_of,
     outside,
@@ -118,7 +118,7 @@ def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusa
     """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
     where = function_place(*key[:2])
     handed = [
-        (node, handed_on(node, calls.functions[callee], calls.hangs[callee], seen, of.defaults))
+        (node, find_handed_on(node, calls.functions[callee], calls.hangs[callee], seen, of.defaults))
         for node, callee, seen in of.calls
         if callee in calls.functions
     ]

@@ -127,7 +127,7 @@ class Scope(Inferable):
         """Make the scope of a subgraph of a new node."""
         return Scope(body, self.context, opset, self)
 
-    def nested(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
+    def nested_scope(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
         """Make the scope of a subgraph that the source has at the same place.
 
         Used while subgraphs of the source are converted.
@@ -140,7 +140,7 @@ class Scope(Inferable):
         place = None if self.path is None else self._places.get(node.output[0])
         if place is None or self.body.node[place] is not node:
             return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
-        return [(graph, self.nested(graph, place, attribute, k)) for attribute, k, graph in subgraphs(node)]
+        return [(graph, self.nested_scope(graph, place, attribute, k)) for attribute, k, graph in subgraphs(node)]
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -216,7 +216,7 @@ class Scope(Inferable):
             return None
         node = scope.maker(name)
         if node is None:
-            return scope.held(name, most)
+            return scope.initializer(name, most)
         if is_constant_node(node):
             return self._at_hand(tensors.of_constant(node), most)
         return evaluate.constant(node, scope)
@@ -247,7 +247,7 @@ class Scope(Inferable):
                 via._ends[repeated] = None if scope is via else scope, name
         return scope, name
 
-    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+    def initializer(self, name: str, most: int | None = None) -> TensorProto | None:
         """The initializer `name` of this body; None for more than `most` elements."""
         return self._at_hand(self.initializers.get(name), most)
 

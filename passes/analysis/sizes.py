@@ -18,13 +18,13 @@ from opshift.passes.model.messages import NodeProto
 def size(scope: KnownBody, name: str, axis: int) -> int | None:
     """How many elements a tensor has along an axis; None where the nodes nearby do not tell it."""
     look = _SizeLook()
-    return look.size(scope, name, axis) if axis < 0 else look.counted(scope, name, axis)
+    return look.size(scope, name, axis) if axis < 0 else look.size_from_front(scope, name, axis)
 
 
 class _SizeLook(ranks.RankLook):
     """One question, for which only so many nodes are looked at."""
 
-    def counted(self, scope: KnownBody, name: str, axis: int) -> int | None:
+    def size_from_front(self, scope: KnownBody, name: str, axis: int) -> int | None:
         """The size along an axis that is counted from the front."""
         rank = self.rank(scope, name)
         return None if rank is None or not 0 <= axis < rank else self.size(scope, name, axis - rank)
@@ -77,10 +77,10 @@ def _size_of_reshape(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: i
     if asked[axis] > 0:
         return asked[axis]
     if asked[axis] == 0:
-        return look.counted(owner, node.input[0], len(asked) + axis)
+        return look.size_from_front(owner, node.input[0], len(asked) + axis)
     kept = [place for place, number in enumerate(asked) if number == 0]
     rank = look.rank(owner, node.input[0])
-    left = [look.counted(owner, node.input[0], place) for place in range(rank or 0) if place not in kept]
+    left = [look.size_from_front(owner, node.input[0], place) for place in range(rank or 0) if place not in kept]
     known, given = [number for number in left if number is not None], prod(n for n in asked if n > 0)
     return prod(known) // given if left and len(known) == len(left) and 0 not in known else None
 
@@ -105,11 +105,11 @@ def _size_of_gather(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: in
         return None
     at, place = at % data, axis + data + indices - 1
     if at <= place < at + indices:
-        return look.counted(owner, node.input[1], place - at)
-    return look.counted(owner, node.input[0], place if place < at else place - indices + 1)
+        return look.size_from_front(owner, node.input[1], place - at)
+    return look.size_from_front(owner, node.input[0], place if place < at else place - indices + 1)
 
 
-def _hidden(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
+def _state_size(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     """The states of a layer, and the directions in which it runs."""
     if axis not in (-1, -3) or _integer(node, "layout") != 0:
         return None
@@ -123,11 +123,11 @@ def _integer(node: NodeProto, name: str) -> int | None:
 
 _SIZES: dict[str, Callable[[_SizeLook, KnownBody, NodeProto, int], int | None]] = {
     "Conv": _size_of_conv,
-    "GRU": _hidden,
+    "GRU": _state_size,
     "Gather": _size_of_gather,
-    "LSTM": _hidden,
+    "LSTM": _state_size,
     "MatMul": _product,
-    "RNN": _hidden,
+    "RNN": _state_size,
     "Reshape": _size_of_reshape,
     "Slice": _size_of_slice,
     "Transpose": _size_of_transpose,

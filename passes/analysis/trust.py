@@ -66,7 +66,7 @@ class Trust:
     def is_custom(self, name: str, scope: Believing) -> bool:
         """Whether a value of this body is made by an operator that neither ONNX nor the model defines."""
         node = scope.source.producer(name) if self._has_custom else None
-        return node is not None and is_custom(node, self._called)
+        return node is not None and is_custom(node, self._local_functions)
 
     def changes(self) -> Iterator[Change]:
         """What the report says of it, a line for each value, in the order in which the source makes them."""
@@ -112,7 +112,7 @@ class Trust:
         return {dim for value in self._source.graph.input for dim in dims_of(value.type)} - {None}
 
     @cached_property
-    def _called(self) -> set[tuple[str, str]]:
+    def _local_functions(self) -> set[tuple[str, str]]:
         return {(default_domain(function.domain), function.name) for function in self._source.functions}
 
     @cached_property
@@ -121,4 +121,4 @@ class Trust:
             calls = [op for op in self._survey.calls if op[0]]
         else:
             calls = [(node.domain, node.op_type) for body in bodies(self._source) for node in body.node if node.domain]
-        return any(is_custom(NodeProto(domain=domain, op_type=op), self._called) for domain, op in calls)
+        return any(is_custom(NodeProto(domain=domain, op_type=op), self._local_functions) for domain, op in calls)

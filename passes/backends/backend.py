@@ -181,7 +181,7 @@ class Backend:
 
     def opsets_to_try(self, own: int) -> list[int]:
         """List the opsets of the backend at which different operators are missing, nearest to the model's own first."""
-        newest = self.opset or own
+        newest = self.opset or max(own, *self.oldest.values(), 1)  # what runs from an opset on is read there
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
         edges |= {*self.oldest.values(), *(limit.before for limit in self.limits)}

@@ -12,7 +12,7 @@ from opshift.passes.backends.fit import (
 from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, KnownCalls, find_known_calls
 from opshift.passes.backends.measurements import read as read_measured
 from opshift.passes.backends.measurements import spell_call
-from opshift.passes.backends.obstacles import find_copied_outputs, obstacles, open_dimensions
+from opshift.passes.backends.obstacles import find_copied_outputs, find_open_dimensions, obstacles
 from opshift.passes.backends.respelling import find_respelled, respell
 from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
 from opshift.passes.backends.whole_numbers import keep_in_floats
@@ -33,6 +33,7 @@ __all__ = [
     "find_copied_outputs",
     "find_foreign_operators",
     "find_known_calls",
+    "find_open_dimensions",
     "find_respelled",
     "find_vendor_operators",
     "keep_in_floats",
@@ -40,7 +41,6 @@ __all__ = [
     "ml_opset",
     "newest",
     "obstacles",
-    "open_dimensions",
     "parse",
     "read",
     "read_measured",

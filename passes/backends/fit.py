@@ -47,7 +47,7 @@ def convert_for_backend(
     while result.model is None and backend.measured:
         refused = {(refusal.domain, refusal.op) for refusal in result.refusals} - doubted
         if not refused:  # another operator was blamed at another opset
-            refused = _failing(source, backend, folder) - doubted
+            refused = _find_failing(source, backend, folder) - doubted
         if not refused:
             return first
         doubted |= {op for op in refused if not definable.is_defined(*op)} or refused
@@ -177,7 +177,7 @@ class _NamedForOpset:
             return replace(result, refusals=tuple(_blame_reader(refusal, self._backend) for refusal in result.refusals))
         if not left:
             return result
-        reasons = _obstacles(result.model, self._backend, self.first.folder)
+        reasons = _find_obstacles(result.model, self._backend, self.first.folder)
         return replace(result, model=None, refusals=tuple(r for r in reasons if (r.domain, r.op) in left))
 
     def _take(self, tried: Sequence[Conversion]) -> Conversion:
@@ -245,7 +245,7 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
     if not vendor_ops:
         return vendor_ops
     return vendor_ops & {
-        (default_domain(obstacle.domain), obstacle.op) for obstacle in _obstacles(source, backend, folder)
+        (default_domain(obstacle.domain), obstacle.op) for obstacle in _find_obstacles(source, backend, folder)
     }
 
 
@@ -269,7 +269,7 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
     if not all(domain in used or backend.reads_import(domain, version) for domain, version in own.items()):
         return False
     calls = frozenset(Survey(source).calls)
-    return calls.isdisjoint({*ops, *_find_missing(source, backend, targets)}) and not _obstacles(
+    return calls.isdisjoint({*ops, *_find_missing(source, backend, targets)}) and not _find_obstacles(
         source, backend, folder
     )
 
@@ -289,7 +289,7 @@ def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder:
         return set()
     opsets, new = imports.opsets(made.model), _find_called(made.model) - _find_called(source)
     lacked = {op for op in new if not backend.has(*op, opsets.get(op[0], 1))}
-    return lacked | (new & _failing(made.model, backend, folder)) if new else lacked
+    return lacked | (new & _find_failing(made.model, backend, folder)) if new else lacked
 
 
 def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
@@ -303,7 +303,7 @@ def _check_readable(result: Result, backend: Backend, folder: str | None) -> Res
     """
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
-    left = tuple(_obstacles(result.model, backend, folder)) if result.model is not None else ()
+    left = tuple(_find_obstacles(result.model, backend, folder)) if result.model is not None else ()
     return replace(result, model=None, refusals=left) if left else result
 
 
@@ -318,7 +318,7 @@ def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
     local = {(default_domain(f.domain), f.name) for f in made.model.functions}
     called = {(default_domain(domain), op) for domain, op in made.after or ()} - local
     lacked = {op for op in called & backend.lacks.keys() if _is_lacked(op, backend, imported)}
-    return lacked | (_failing(made.model, backend, folder) - local)
+    return lacked | (_find_failing(made.model, backend, folder) - local)
 
 
 def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
@@ -338,18 +338,18 @@ def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int])
     return missing if backend.functions else missing | local
 
 
-def _obstacles(model: ModelProto, backend: Backend, folder: str | None) -> list[Refusal]:
-    # imported here, as in `_failing`: most conversions are for no backend
+def _find_obstacles(model: ModelProto, backend: Backend, folder: str | None) -> list[Refusal]:
+    # imported here, as in `_find_failing`: most conversions are for no backend
     """List what the backend does not support. Imported here, as most conversions are for no backend."""
     from opshift.passes.backends.obstacles import obstacles
 
     return obstacles(model, backend, folder)
 
 
-def _failing(model: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
+def _find_failing(model: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
     """List operators that failed when the backend was measured. Imported here, as most conversions are for no
     backend.
     """
-    from opshift.passes.backends.obstacles import failing
+    from opshift.passes.backends.obstacles import find_failing
 
-    return failing(model, backend, folder)
+    return find_failing(model, backend, folder)

@@ -23,14 +23,14 @@ def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) ->
     return [*_versions(model, backend), *_ObstacleSearch(model, backend, folder).find_all()]
 
 
-def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
+def find_failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
     """List operators that are called with a type that failed when the backend was measured."""
     held = backend.measured.values()
     measured = any(each.failed or any(types.failed for types in each.types.values()) for each in held)
-    return set(_ObstacleSearch(model, backend, folder).failing()) if measured else set()
+    return set(_ObstacleSearch(model, backend, folder).find_failing()) if measured else set()
 
 
-def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
+def find_open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
     """List the dynamic dimensions of inputs if the backend needs numbers; the user has to choose them.
 
     Asked before a conversion for the backend.
@@ -90,19 +90,19 @@ class _ObstacleSearch:
     def find_all(self) -> Iterator[Refusal]:
         """List every value and node that the backend does not support, with the reason."""
         for scope, imports, where in self._scopes():
-            yield from self._values(scope, where)
+            yield from self._find_value_obstacles(scope, where)
             for node in scope.body.node:
-                why = self._node(node, scope, imports)
+                why = self._find_obstacle(node, scope, imports)
                 if why:
                     name = node.name or next(iter(node.output), "")
                     yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why, where)
 
-    def failing(self) -> Iterator[Op]:
+    def find_failing(self) -> Iterator[Op]:
         """List operators of calls that failed when the backend was measured."""
         for scope, imports, _ in self._scopes():
             for node in scope.body.node:
                 domain = default_domain(node.domain)
-                if self._failing(node, scope, imports.get(domain, 1)):
+                if self._find_failed_type(node, scope, imports.get(domain, 1)):
                     yield domain, node.op_type
 
     def _scopes(self) -> Iterator[tuple[Scope, Mapping[str, int], str]]:
@@ -125,7 +125,7 @@ class _ObstacleSearch:
                         inner = None if scope.path is None else (*scope.path, (index, attribute, k))
                         pending.append(Scope(graph, self._context, scope.opset, scope, inner))
 
-    def _values(self, scope: Scope, where: str) -> Iterator[Refusal]:
+    def _find_value_obstacles(self, scope: Scope, where: str) -> Iterator[Refusal]:
         """List values of types that the backend does not support. Part of the search for obstacles."""
         types = self._backend.types
         if not types:
@@ -143,7 +143,7 @@ class _ObstacleSearch:
             if text and text not in types:
                 yield Refusal(name, "value", "", 0, False, f"{text} is not supported", where)
 
-    def _node(self, node: NodeProto, scope: Scope, imports: Mapping[str, int]) -> str:
+    def _find_obstacle(self, node: NodeProto, scope: Scope, imports: Mapping[str, int]) -> str:
         """Say why the backend does not support a node: its operator, its version, a limit, or a failed type; empty
         if it does. Asked for each node.
         """
@@ -159,12 +159,12 @@ class _ObstacleSearch:
         version = schemas.since(domain, op, opset) or 1
         for limit in self._backend.limits:
             if limit.holds(domain, op, version):
-                why = self._beyond(limit, node, scope, schemas.schema(domain, op, opset))
+                why = self._find_excess(limit, node, scope, schemas.schema(domain, op, opset))
                 if why:
                     return why
-        return self._failing(node, scope, opset)
+        return self._find_failed_type(node, scope, opset)
 
-    def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
+    def _find_failed_type(self, node: NodeProto, scope: Scope, opset: int) -> str:
         """Say which type of a node failed when the backend was measured; a node of constants alone does not matter."""
         measured = self._backend.measured.get((default_domain(node.domain), node.op_type))
         if measured is None:
@@ -199,7 +199,7 @@ class _ObstacleSearch:
         owner = scope.owner(name) if name in self._held else None
         return owner is not None and owner.parent is None and owner.graph is not None
 
-    def _beyond(self, limit: Limit, node: NodeProto, scope: Scope, schema: schemas.Schema | None) -> str:
+    def _find_excess(self, limit: Limit, node: NodeProto, scope: Scope, schema: schemas.Schema | None) -> str:
         """Say how a node exceeds a limit; empty if it does not. Part of the search for obstacles."""
         if schema is None:
             return ""

@@ -30,9 +30,9 @@ from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import (
     DEEPEST,
-    brought_in,
     check_opsets,
     check_recursion,
+    imports_of_replacements,
     opsets,
     prune_imports,
     stamp_imports,
@@ -104,7 +104,7 @@ def convert_once(attempt: Attempt) -> Conversion:
             expander = Expander(expanded, _take_out_functions(model, source, before, inlined))
             converter = BodyConverter(context, targets, expander, ledger, before)
 
-            brought = brought_in(source, before.calls)
+            brought = imports_of_replacements(source, before.calls)
             holders: list[ModelProto | FunctionProto] = [model, *model.functions]
             for holder, layout in zip(holders, [before.graph, *before.functions], strict=True):
                 scope = converter.enter(holder, {**brought, **opsets(holder)})
@@ -253,7 +253,7 @@ def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozen
     """List nodes and values of the converted model that the target does not allow. Part of `_finish`."""
     refusals = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
     if any((default_domain(domain), op) in ops for domain, op in calls):
-        refusals += legality.left(model, ops)
+        refusals += legality.find_unexpanded(model, ops)
     return refusals
 
 
@@ -292,7 +292,7 @@ def check_model(source: ModelProto) -> Survey:
     check_opsets(source)
     survey = Survey(source, checked=True)
     if source.functions:
-        check_recursion(source, survey.called())
+        check_recursion(source, survey.call_counts())
     return survey
 
 

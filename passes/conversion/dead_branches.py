@@ -32,7 +32,7 @@ def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tu
             for index, node in enumerate(scope.body.node):
                 if node.op_type == "If" and not default_domain(node.domain) and _copy_live_branch(node, scope):
                     decided.append(node)
-                pending += [scope.nested(graph, index, attribute, k) for attribute, k, graph in subgraphs(node)]
+                pending += [scope.nested_scope(graph, index, attribute, k) for attribute, k, graph in subgraphs(node)]
     return (model, decided) if decided else None
 
 

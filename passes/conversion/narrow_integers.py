@@ -133,7 +133,7 @@ class _IntegerRetyping:
         """
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
-            self._retype_body(graph, asked.nested(twin, index, attribute, k), scope)
+            self._retype_body(graph, asked.nested_scope(twin, index, attribute, k), scope)
         domain = default_domain(proto.domain)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
         elem_types = {asked.elem_type(name) for name in (*old.input, *old.output) if name}

@@ -161,7 +161,7 @@ class Route:
         domain, op = work.op
         if registry.step(domain, op, first) is not None:
             return first - 1
-        if first > 1 and functions.defined(domain, op) and schemas.since(domain, op, work.version) != first:
+        if first > 1 and functions.has_definition(domain, op) and schemas.since(domain, op, work.version) != first:
             return first  # which took fewer types: the one that no definition takes may be gone there
         node = work.node(scope, work.version)
         is_basic = schemas.schema(domain, op, work.version) is not None
@@ -170,7 +170,8 @@ class Route:
             lacking = "opshift has no definition of this operator, and the model has no function for it"
         if target < first:
             lacking = f"it is new in opset {first}, and older operators cannot express it"
-        refused = CannotConvert(node, self._expander.misfit(node) or lacking)
+        fix = "--fix-shape, as sizes are constants then" if op == "Shape" and not domain else ""
+        refused = CannotConvert(node, self._expander.misfit(node) or lacking, fix=fix)
         raise refused.at(first, up=False) if target < first else refused
 
 

@@ -193,7 +193,7 @@ class BodyConverter:
                 domain=default_domain(first.proto.domain),
             )
         done, written = list[NodeProto](), list[NodeProto]()
-        pending = [first]
+        pending, is_refused = [first], False
         while pending:
             work = pending.pop()
             if not work.descended:
@@ -213,6 +213,7 @@ class BodyConverter:
                 self._refuse(work, refused)
                 done.append(work.proto)
                 scope.record(work.proto, work.opset)
+                is_refused = True
                 continue
             if replacement is None:
                 self._note_illegal(work.proto, work.versions)
@@ -229,7 +230,7 @@ class BodyConverter:
             else:
                 pending += reversed(replacement)
         self._source = outer
-        if len(done) > max(1, len(written)) and not first.within:
+        if len(done) > max(1, len(written)) and not first.within and not is_refused:  # some is newer then
             from opshift.passes.simplification.piece import simplify_piece  # which most conversions do not need
 
             done = simplify_piece(done, op, written, outputs, scope, self._route.target("", first.opset))

@@ -33,10 +33,10 @@ class Calls:
             [value_types[at] if at < len(value_types) else None for value_types in given]
             for at in range(len(function.input))
         )
-        scope.seed(function.input, [_agreed(row) for row in rows])
+        scope.seed(function.input, [_common_type(row) for row in rows])
 
 
-def _agreed(value_types: Sequence[TypeProto | None]) -> TypeProto | None:
+def _common_type(value_types: Sequence[TypeProto | None]) -> TypeProto | None:
     """One tensor type for all, with the sizes that are the same in each; None where there is none."""
     known = [value_type for value_type in value_types if value_type is not None and elem_type_of(value_type)]
     if not known or len(known) < len(value_types) or len({elem_type_of(value_type) for value_type in known}) > 1:

@@ -62,7 +62,7 @@ class Part(Reader):
         for node in nodes:
             self.read(node)
 
-    def _given(self, name: str) -> int:
+    def _leaf_term(self, name: str) -> int:
         if name in self._whole.fixed:
             found = self._whole.term(name)
             if self.terms.keys[found].kind in CONSTANT:

@@ -40,7 +40,7 @@ class Emission:
 _TOLERANCES: dict[int, float] = {TensorProto.FLOAT16: 1e-3, TensorProto.BFLOAT16: 8e-3}
 
 
-def reshaped(build: Builder, name: str, dims: Sequence[int]) -> str:
+def reshape_value(build: Builder, name: str, dims: Sequence[int]) -> str:
     """A value in another shape, or as a vector for [-1]; an initializer gets a copy of it, unread."""
     scope = build.scope
     held = scope.initializers.get(name)
@@ -112,7 +112,7 @@ def _attention(made: Emission) -> None:
         made.inputs[3] = made.build.Expand(made.inputs[3], length)
 
 
-def _scaled(made: Emission) -> None:
+def _expand_scales(made: Emission) -> None:
     """Scale and bias have the shape of the axes that are normalized; a scale that is not there is one of ones."""
     axis, x = made.attributes["axis"], made.shapes[0] or []
     for index, given in enumerate(made.call.inputs[1:], 1):
@@ -121,7 +121,7 @@ def _scaled(made: Emission) -> None:
             dims = [int(dim) for dim in x[axis:] if isinstance(dim, int)]
             made.inputs[index] = made.build.constant(np.full(dims, given.value), given.elem_type)
         elif shape is not None and len(shape) > -axis:
-            made.inputs[index] = reshaped(
+            made.inputs[index] = reshape_value(
                 made.build, made.inputs[index], [int(dim) for dim in shape[axis:] if isinstance(dim, int)]
             )
 
@@ -140,7 +140,7 @@ def _rotary(made: Emission) -> None:
 
 _RULES: dict[Op, Callable[[Emission], None]] = {
     ("", "Attention"): _attention,
-    ("", "LayerNormalization"): _scaled,
+    ("", "LayerNormalization"): _expand_scales,
     ("", "RotaryEmbedding"): _rotary,
-    ("", "RMSNormalization"): _scaled,
+    ("", "RMSNormalization"): _expand_scales,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from opshift.functions import OPENVINO, defined
+from opshift.functions import OPENVINO, has_definition
 from opshift.passes.fusion.patterns import ROTARY, Axes, PatternCall, PatternTensor, Splat
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
@@ -44,7 +44,7 @@ class Clues:
         dims = self.shape()
         return dims[-1] if dims else None
 
-    def spelled(self, axes: Axes, dropped: int = 0) -> Axes | None:
+    def spell_axes(self, axes: Axes, dropped: int = 0) -> Axes | None:
         """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
 
         Over negative axes without elements, onnxruntime 1.31 sums up nothing instead of 0.
@@ -147,7 +147,7 @@ def one_axis(op: Op, clues: Clues) -> Iterator[PatternCall]:
             for texts in _CHOICES.get(op, ((),)):
                 if clues.opset >= NEGATIVE_AXES:
                     yield PatternCall(op, clues.opset, (x,), (("axis", axes[0]), *texts))
-                elif spelled := clues.spelled(axes):
+                elif spelled := clues.spell_axes(axes):
                     yield PatternCall(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
 
 
@@ -160,7 +160,7 @@ def reduction(op: Op, clues: Clues) -> Iterator[PatternCall]:
             x = PatternTensor(
                 clues.elem_type, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0])))
             )
-            spelled = clues.spelled(axes, dropped)
+            spelled = clues.spell_axes(axes, dropped)
             if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
                 continue
             if schema is not None and "axes" not in schema.attributes:
@@ -194,7 +194,7 @@ def openvino(op: Op, clues: Clues) -> Iterator[PatternCall]:
     for axes in clues.over("Total"):
         for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
             rank = max((clues.rank or 0) + (0 if keep else len(axes)), -axes[0])
-            spelled = clues.spelled(axes, 0 if keep else len(axes))
+            spelled = clues.spell_axes(axes, 0 if keep else len(axes))
             if spelled is None:
                 continue
             inputs = (PatternTensor(clues.elem_type, tuple(f"d{axis}" for axis in range(rank))), spelled)
@@ -205,7 +205,7 @@ def openvino(op: Op, clues: Clues) -> Iterator[PatternCall]:
                 yield PatternCall(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
 
 
-def pooled(op: Op, clues: Clues) -> Iterator[PatternCall]:
+def global_pooling(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """All axes behind the channels are reduced to one element."""
     if clues.rank is not None and clues.rank >= 3:
         x = PatternTensor(clues.elem_type, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
@@ -243,7 +243,7 @@ def transposed_products(op: Op, clues: Clues) -> Iterator[PatternCall]:
             yield PatternCall(op, clues.opset, (first, second), turned)
 
 
-def biased(op: Op, clues: Clues) -> Iterator[PatternCall]:
+def bias_first(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """A vector is added first, which one of these operators may lack."""
     x, bias = PatternTensor(clues.elem_type, ("a", "b", "c")), PatternTensor(clues.elem_type, ("c",))
     yield PatternCall(op, clues.opset, (x, bias))
@@ -336,14 +336,14 @@ _ELEMENTWISE = "Abs Acosh Asinh Atanh Ceil Cosh Erf Neg Reciprocal Relu Round Si
 BY_NAME: dict[Op, Family] = {
     **{("", op): _family(elementwise) for op in _ELEMENTWISE.split()},
     ("", "Gemm"): _family(products, "MatMul", inputs=3),
-    ("", "GlobalAveragePool"): _family(pooled, "ReduceMean", "ReduceSum"),
-    ("", "GlobalLpPool"): _family(pooled, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
-    ("", "GlobalMaxPool"): _family(pooled, "ReduceMax"),
+    ("", "GlobalAveragePool"): _family(global_pooling, "ReduceMean", "ReduceSum"),
+    ("", "GlobalLpPool"): _family(global_pooling, "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    ("", "GlobalMaxPool"): _family(global_pooling, "ReduceMax"),
     ("", "ReduceLogSumExp"): _family(reduction, "Log"),
     ("", "ReduceMin"): _family(reduction, "ReduceMax"),
     ("", "SwiGLU"): _family(two_operands, "Sigmoid", "Exp", "Swish", inputs=2),
-    (MICROSOFT, "BiasGelu"): _family(biased, "Erf", "Gelu", inputs=2),
-    (MICROSOFT, "FastGelu"): _family(biased, "Tanh", "Gelu", inputs=2),
+    (MICROSOFT, "BiasGelu"): _family(bias_first, "Erf", "Gelu", inputs=2),
+    (MICROSOFT, "FastGelu"): _family(bias_first, "Tanh", "Gelu", inputs=2),
     (MICROSOFT, "FusedMatMul"): _family(transposed_products, "MatMul", inputs=2),
     (MICROSOFT, "Gelu"): _family(elementwise, "Erf", "Gelu"),
     (MICROSOFT, "QuickGelu"): _family(elementwise, "Sigmoid", "Swish"),
@@ -370,4 +370,4 @@ def family(op: Op) -> Family | None:
     if op in QUANTIZED:
         return QUANTIZED[op]
     found = FAMILIES.get(op) or BY_NAME.get(op)
-    return found if found is not None and (op[0] != OPENVINO or defined(*op)) else None
+    return found if found is not None and (op[0] != OPENVINO or has_definition(*op)) else None

@@ -19,16 +19,16 @@ class Fixed:
         self._outer = outer
 
     def __contains__(self, name: str) -> bool:
-        return name in self._made or (name not in self._scope.source.producers and self._is_given(name))
+        return name in self._made_names or (name not in self._scope.source.producers and self._is_given(name))
 
     def _is_given(self, name: str) -> bool:
         owner = self._scope.owner(name)
         if owner is not self._scope and owner is not None and self._outer is not None:
             return name in self._outer
-        return owner is not None and owner.held(name) is not None
+        return owner is not None and owner.initializer(name) is not None
 
     @cached_property
-    def _made(self) -> set[str]:
+    def _made_names(self) -> set[str]:
         found: set[str] = set()
         given: dict[str, bool] = dict.fromkeys(self._scope.source.producers, False)
         for node in self._scope.body.node:

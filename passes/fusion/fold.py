@@ -24,7 +24,7 @@ from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import put, retain
 from opshift.passes.model.imports import check_imports, opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import Body, Op, census, referred, subgraphs, with_nested
+from opshift.passes.model.traversal import Body, Op, census, names_outside_nodes, subgraphs, with_nested
 from opshift.passes.process import collector_paused
 
 
@@ -91,7 +91,7 @@ class _Folder:
         self._calls = calls
         self._terms = Terms()
         self._known = RegionKnowledge()
-        self._pinned = referred(context.model)
+        self._pinned = names_outside_nodes(context.model)
         self.stays: list[Refusal] = []
 
     def body(self, body: Body) -> None:
@@ -107,16 +107,18 @@ class _Folder:
             reader = Reader(self._terms, scope, RULES, outer)
             readers.append(reader)
             reader.postpone(scope.body.node)
-            taken = PatternSearch(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
+            taken = PatternSearch(
+                reader, self._ops, self._least, self._allowance, self._pinned, self._known
+            ).find_replacements()
             if any(op in KINDS or op in FLOATS for op in self._ops):
                 uses = Uses(scope.body, pinned=set(self._pinned))
                 where = body.name if isinstance(body, FunctionProto) else ""
-                taken |= Quantizer(scope, uses, self._allowance, where, self.stays).taken(self._ops)
+                taken |= Quantizer(scope, uses, self._allowance, where, self.stays).find_replacements(self._ops)
             found.append((scope.body, taken))
             self._calls.note(scope)
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
-                    pending.append((scope.nested(graph, index, attribute, k), reader))
+                    pending.append((scope.nested_scope(graph, index, attribute, k), reader))
         for held, taken in found:
             if taken:
                 _forget(held, taken)

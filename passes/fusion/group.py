@@ -110,12 +110,12 @@ class Grouping:
         None if others read what they make, if they read anything else, or if one is `taken`.
         """
         elem_type = self._reader.elem_type(self._nodes[index].output[0])
-        wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
-        turned = {term: self._moved(term) for term in wanted}
+        wanted = {term: self._elem_type_of(pattern, variable) for variable, term in found.bound.items()}
+        turned = {term: self._find_move(term) for term in wanted}
         for term, of in turned.items():
             if of is not None:
                 wanted = {of.term: wanted[term], **({of.plus: wanted[term]} if of.plus >= 0 else {}), **wanted}
-        walked = self._walked(index, pattern.shares, wanted, taken)
+        walked = self._walk(index, pattern.shares, wanted, taken)
         if walked is None:
             return None
         inside, names, doubled = walked
@@ -125,7 +125,7 @@ class Grouping:
         for name in self._above(doubled):
             if self._reader.elem_type(name) == elem_type:
                 names.setdefault(self._reader.term(name), name)
-        held = {variable: self._held(term, turned[term], names) for variable, term in found.bound.items()}
+        held = {variable: self._input_for(term, turned[term], names) for variable, term in found.bound.items()}
         known = {variable: given for variable, given in held.items() if given is not None}
         return Group(frozenset(inside), known) if len(known) == len(held) else None
 
@@ -136,7 +136,7 @@ class Grouping:
         result = self._reader.shape(self._nodes[index].output[0])
         return fits(pattern.call, self.shapes(pattern, group.held), result)
 
-    def _walked(
+    def _walk(
         self, index: int, shares: bool, wanted: Mapping[int, int], taken: Container[int]
     ) -> tuple[set[int], dict[int, str], list[str]] | None:
         """The nodes above a result as far as what is `wanted`, a name for each such term, and values that are halves.
@@ -176,7 +176,7 @@ class Grouping:
             pending += maker.input
         return inside, names, doubled
 
-    def _held(self, term: int, moved: Moved | None, names: Mapping[int, str]) -> Held | None:
+    def _input_for(self, term: int, moved: Moved | None, names: Mapping[int, str]) -> Held | None:
         """What an input gets that stands for a term, of which there is a value, or of what it is moved from."""
         if term in names:
             return Held(names[term])
@@ -234,13 +234,13 @@ class Grouping:
             seen.update(front)
             yield from front
 
-    def _wanted(self, pattern: Pattern, variable: int) -> int:
+    def _elem_type_of(self, pattern: Pattern, variable: int) -> int:
         """The element type of what a variable stands for."""
         given = pattern.call.inputs[variable]
         assert isinstance(given, PatternTensor), "variables stand for tensors"
         return given.elem_type
 
-    def _moved(self, term: int) -> Moved | None:
+    def _find_move(self, term: int) -> Moved | None:
         """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
         key = self._terms.keys[term]
         if self._terms.is_op(term, "Transpose"):

@@ -65,7 +65,7 @@ def remedy(scope: Scope, parts: Iterable[str], elem_type: int) -> MaskRemedy:
     return MaskRemedy.NO if held & (_EXCLUDED | _WILD) else MaskRemedy.RAISED
 
 
-def raised(build: Builder, name: str, elem_type: int) -> str:
+def raise_lowest(build: Builder, name: str, elem_type: int) -> str:
     """A mask with the next number for the lowest one."""
     step = 2.0 ** (1 - _PRECISION[elem_type])
     return str(build.Max(name, build.constant(_BOTTOM[elem_type] * (1 - step / (2 - step)), elem_type, "lowest")))
@@ -80,10 +80,10 @@ class _ConstantWalk:
 
     def elements(self, scope: Scope, name: str, depth: int) -> Elements:
         if name not in self._known:
-            self._known[name] = self._followed(scope, name, depth)
+            self._known[name] = self._follow(scope, name, depth)
         return self._known[name]
 
-    def _followed(self, scope: Scope, name: str, depth: int) -> Elements:
+    def _follow(self, scope: Scope, name: str, depth: int) -> Elements:
         held = scope.tensor(name, _MOST)
         if held is not None:
             return _of_array(tensors.array(held), self._kind)
@@ -91,9 +91,9 @@ class _ConstantWalk:
         node = None if owner is None else owner.maker(name)
         if owner is None or node is None or default_domain(node.domain) or name != node.output[0] or not depth:
             return _WILD
-        return self._made(owner, node, depth - 1)
+        return self._follow_node(owner, node, depth - 1)
 
-    def _made(self, scope: Scope, node: NodeProto, depth: int) -> Elements:
+    def _follow_node(self, scope: Scope, node: NodeProto, depth: int) -> Elements:
         op = node.op_type
         if op == "ConstantOfShape":
             value = next((a.t for a in node.attribute if a.name == "value"), None)

@@ -189,7 +189,7 @@ class Matcher:
         for held in self._match(ps[0], ss[0], found):
             yield from self._each(ps[1:], ss[1:], held)
 
-    def _fixed(self, parts: Mapping[int, float]) -> list[tuple[int, float]]:
+    def _parts_without_variables(self, parts: Mapping[int, float]) -> list[tuple[int, float]]:
         """Those of some parts that are no variables; what matches anything comes last."""
         fixed = [(part, weight) for part, weight in parts.items() if self._own.keys[part].kind != VARIABLE]
         return sorted(fixed, key=lambda part: self._is_column(part[0]))
@@ -204,7 +204,7 @@ class Matcher:
     ) -> Iterator[GraphMatch]:
         (coefficient, powers), (given, factors) = own, other
         free = [(self._own.keys[b].number, e) for b, e in powers.items() if self._own.keys[b].kind == VARIABLE]
-        for held, rest in self._factors(self._fixed(powers), factors, found):
+        for held, rest in self._factors(self._parts_without_variables(powers), factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)
 
     def _factors(
@@ -241,7 +241,7 @@ class Matcher:
             if not rest:
                 yield from self._number(coefficient, given, found)
             return
-        for shares in _shared(rest, len(open_)):
+        for shares in _share(rest, len(open_)):
             yield from self._assign(coefficient, open_, given, shares, found)
 
     def _assign(
@@ -274,7 +274,7 @@ class Matcher:
     def _sum(self, p: int, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         constant, parts = self._own.members(p)
         given, members = self._other.members(s)
-        fixed = self._fixed(parts)
+        fixed = self._parts_without_variables(parts)
         free = [(self._own.keys[m].number, c) for m, c in parts.items() if self._own.keys[m].kind == VARIABLE]
         for held, rest in self._members(fixed, members, found):
             yield from self._free_members(constant, free, given, rest, held)
@@ -330,7 +330,7 @@ class Matcher:
         elif len(open_) == 1:
             yield from self._last_member(constant, *open_[0], given, rest, found)
         else:
-            for shares in _shared(rest, len(open_)):
+            for shares in _share(rest, len(open_)):
                 held = found
                 for (variable, coefficient), share in zip(open_, shares, strict=True):
                     parts = {m: self._whole(c / coefficient) for m, c in share.items()}
@@ -368,7 +368,7 @@ class Matcher:
             yield bound
 
 
-def _shared(parts: dict[int, float], count: int) -> Iterator[list[dict[int, float]]]:
+def _share(parts: dict[int, float], count: int) -> Iterator[list[dict[int, float]]]:
     """Ways to share parts among variables: all to the one; else one to each but the last, which takes the rest."""
     if count == 1:
         if parts:

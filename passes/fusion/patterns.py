@@ -61,7 +61,7 @@ class PatternCall:
     marks: tuple[str, ...] = ()
     """Float attributes that may have any value."""
 
-    def given(self) -> dict[str, Any]:
+    def all_attributes(self) -> dict[str, Any]:
         return {**dict(self.attributes), **dict(zip(self.marks, _MARKS, strict=False))}
 
 
@@ -132,7 +132,7 @@ def _write(call: PatternCall, schema: schemas.Schema | None) -> ModelProto:
         elif given is not None:
             model.graph.initializer.append(int64s(given))
             model.graph.initializer[-1].name = name
-    for name, value in call.given().items():
+    for name, value in call.all_attributes().items():
         elem_type = schema.attributes[name].type if schema else 0
         node.attribute.append(make_attribute(name, value, elem_type))
     model.graph.node.append(node)

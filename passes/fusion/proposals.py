@@ -162,12 +162,12 @@ class Proposals:
                 literal = pattern.grade == "exact" and self._is_literal(term, pattern, group)
                 how = f"Folded {', '.join(self._whole.grouping.operators(group.inside))} into {op[1]}"
                 proposal = Proposal(pattern, found.floats, group, masks.MaskRemedy.NONE, saved, literal, how)
-                if (allowed := self._allowed(index, proposal)) is not None:
+                if (allowed := self._allow(index, proposal)) is not None:
                     best = allowed
                     break
         return best, most if best is None else best.saved
 
-    def _allowed(self, index: int, proposal: Proposal) -> Proposal | None:
+    def _allow(self, index: int, proposal: Proposal) -> Proposal | None:
         """A proposal, if its operator gives the shape of the nodes, and nothing forbids it."""
         if not self._whole.grouping.fits(index, proposal.pattern, proposal.group):
             return None
@@ -187,7 +187,7 @@ class Proposals:
                 continue
             if elem_type == T.DOUBLE and not all(map(_is_single, found.floats.values())):
                 continue  # attributes are float32
-            yield from (found, *self._unscaled(pattern, found))
+            yield from (found, *self._without_scales(pattern, found))
 
     def _is_literal(self, term: int, pattern: Pattern, group: Group) -> bool:
         of = self._whole.grouping.operators(group.inside)
@@ -196,13 +196,13 @@ class Proposals:
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, 0.0)
         return any(True for _ in matcher.all(term))
 
-    def _unscaled(self, pattern: Pattern, found: GraphMatch) -> Iterator[GraphMatch]:
+    def _without_scales(self, pattern: Pattern, found: GraphMatch) -> Iterator[GraphMatch]:
         """The same with a number at an input that has no name without it, and not in the float."""
         for name, variables in self._families[pattern.call.op].scaled.items():
             for variable in variables:
                 number = found.floats.get(name, 1.0)
                 if number != 1:
-                    term = self._terms.scaled(found.bound[variable], number)
+                    term = self._terms.times(found.bound[variable], number)
                     yield GraphMatch({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
 
     def _remedy(self, call: PatternCall, group: Group) -> masks.MaskRemedy:
@@ -242,7 +242,7 @@ class Proposals:
             for variable, (a, b) in recipe.names.items()
         }
         group = Group(frozenset(regions.nodes[place] for place in recipe.nodes), held)
-        return self._allowed(index, recipe.of._replace(group=group))
+        return self._allow(index, recipe.of._replace(group=group))
 
 
 def elem_type_of(call: PatternCall, index: int) -> int:

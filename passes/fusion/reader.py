@@ -73,7 +73,7 @@ class Reader:
             self._catch_up(maker)
             found = self._terms.get(name)
         if found is None:
-            found = self._terms[name] = self._given(name)
+            found = self._terms[name] = self._leaf_term(name)
         return found
 
     def postpone(self, nodes: Sequence[NodeProto]) -> None:
@@ -88,11 +88,11 @@ class Reader:
         for node in nodes:
             self.read(node)
 
-    def _given(self, name: str) -> int:
+    def _leaf_term(self, name: str) -> int:
         owner = self.scope.owner(name)
         if owner is not self.scope and owner is not None and self._outer is not None:
             return self._outer.term(name)
-        held = owner.held(name, numbers.FEW) if owner is not None else None
+        held = owner.initializer(name, numbers.FEW) if owner is not None else None
         found = None if held is None else self._constant(held)
         return self.terms.of(LEAF, id(owner), name) if found is None else found
 
@@ -130,7 +130,7 @@ class Reader:
     def _inferred_elem_type(self, node: NodeProto) -> int:
         if node.op_type == "Cast":
             return integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
-        like, elem_type = _typed(node.op_type, self.opset)
+        like, elem_type = _output_type_rule(node.op_type, self.opset)
         return self.elem_type(node.input[like]) if 0 <= like < len(node.input) else elem_type
 
     def _opaque(self, node: NodeProto) -> None:
@@ -321,13 +321,13 @@ class Reader:
 
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a value, as far as they are known to be the same as others: numbers, or names of terms."""
-        return self._spelled(self.dims(name))
+        return self._spell_dims(self.dims(name))
 
     def broadcast(self, *names: str) -> list[Dim] | None:
         """The same for what values are broadcast to."""
-        return self._spelled(self.together([self.dims(name) for name in names]))
+        return self._spell_dims(self.together([self.dims(name) for name in names]))
 
-    def _spelled(self, dims: Dims | None) -> list[Dim] | None:
+    def _spell_dims(self, dims: Dims | None) -> list[Dim] | None:
         if dims is None:
             return None
         values = [self.terms.value(dim) for dim in dims]
@@ -382,7 +382,7 @@ def _defaults(op: str, opset: int) -> dict[str, bytes]:
 
 
 @cache
-def _typed(op: str, opset: int) -> tuple[int, int]:
+def _output_type_rule(op: str, opset: int) -> tuple[int, int]:
     """The input whose element type an operator's result has, else -1; and the type that it always has, else 0."""
     schema = schemas.schema("", op, opset)
     made = schema.output(0) if schema else None

@@ -60,7 +60,7 @@ class PatternSearch:
         permits = _permission(self._nodes, allowance)
         self._proposals = Proposals(reader, self._uses, self._families, least, known, permits)
 
-    def taken(self) -> dict[int, list[NodeProto]]:
+    def find_replacements(self) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index; from the end of the graph on, so that the largest win."""
         suspects = self._suspects()
         if suspects:
@@ -86,7 +86,7 @@ class PatternSearch:
             self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
         return self._made[name, key]
 
-    def _made_of(self, build: Builder, held: Held, elem_type: int) -> str:
+    def _make_input(self, build: Builder, held: Held, elem_type: int) -> str:
         """The name of an input, after the nodes that make it."""
         name = held.name
         if held.perm:
@@ -94,12 +94,12 @@ class PatternSearch:
         if held.plus:
             return str(build.Add(name, held.plus))
         if held.behind:
-            return emission.reshaped(build, name, [-1])
+            return emission.reshape_value(build, name, [-1])
         if held.op:
             return self._beside(name, held.op, lambda made: str(made.emit(held.op, [name])))
         if held.half:
             return emission.first_half(build, name, elem_type)
-        return emission.reshaped(build, name, held.shape) if held.shape else name
+        return emission.reshape_value(build, name, held.shape) if held.shape else name
 
     def _suspects(self) -> dict[int, set[Op]]:
         """The nodes that may make the result of an operator: those behind its anchors."""
@@ -140,10 +140,12 @@ class PatternSearch:
     def _raise(self, build: Builder, name: str, held: Held, elem_type: int) -> str:
         """A mask without the lowest number: made once for all that read it."""
         if held != Held(name):
-            return masks.raised(build, name, elem_type)
-        return self._beside(name, "raised", lambda beside: masks.raised(beside, name, elem_type))
+            return masks.raise_lowest(build, name, elem_type)
+        return self._beside(name, "raised", lambda beside: masks.raise_lowest(beside, name, elem_type))
 
-    def _written(self, proposal: Proposal, old: NodeProto, shapes: Sequence[Sequence[Dim] | None]) -> list[NodeProto]:
+    def _write_call(
+        self, proposal: Proposal, old: NodeProto, shapes: Sequence[Sequence[Dim] | None]
+    ) -> list[NodeProto]:
         """The call, behind what is made for it."""
         pattern, group, remedy = proposal.pattern, proposal.group, proposal.remedy
         call = pattern.call
@@ -153,7 +155,7 @@ class PatternSearch:
             if isinstance(given, Splat):
                 inputs.append("")
             elif isinstance(given, PatternTensor):
-                inputs.append(self._made_of(build, group.held[i], given.elem_type))
+                inputs.append(self._make_input(build, group.held[i], given.elem_type))
             else:
                 inputs.append(None if given is None else list(given))
         if remedy is masks.MaskRemedy.RAISED:
@@ -181,7 +183,7 @@ class PatternSearch:
         shapes = self._grouping.shapes(pattern, group.held) if shaped else []
         key = _key(proposal, shapes)
         alike = self._alike(proposal, key)
-        nodes = [alike] if alike is not None else self._written(proposal, old, shapes)
+        nodes = [alike] if alike is not None else self._write_call(proposal, old, shapes)
         made = nodes[-1]
         given = [group.held[at].name if at in group.held else name for at, name in enumerate(made.input)]
         if len(nodes) == 1 and given == list(made.input) and remedy is masks.MaskRemedy.NONE:

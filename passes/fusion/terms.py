@@ -88,7 +88,7 @@ class Terms:
             return self.op("Mul", (), *sorted((a, b)))
         return self.product(coefficient, merged)
 
-    def scaled(self, term: int, by: float) -> int:
+    def times(self, term: int, by: float) -> int:
         return term if by == 1 else self.mul(self.number(by), term)
 
     def power(self, term: int, exponent: float) -> int:
@@ -118,7 +118,7 @@ class Terms:
             content = self._content(base) if exponent == 1 and (len(powers) > 1) else 1.0
             if content != 1:
                 coefficient *= content
-                base = self._divided(base, content)
+                base = self._divide(base, content)
             left[base] = exponent
         if len(left) != len(powers):
             left = dict(powers)
@@ -138,7 +138,7 @@ class Terms:
                 if self.keys[base].kind == PRODUCT:
                     return self.mul(self.number(coefficient), base)
             if exponent == -1 and (found := _sigmoid(self, base)) is not None:
-                return self.scaled(found, coefficient)
+                return self.times(found, coefficient)
         return self.of(PRODUCT, coefficient, tuple(sorted(left.items())))
 
     def _content(self, term: int) -> float:
@@ -148,7 +148,7 @@ class Terms:
             return 1.0
         return abs(float(key.constant)) or 1.0
 
-    def _divided(self, term: int, by: float) -> int:
+    def _divide(self, term: int, by: float) -> int:
         key = self.keys[term]
         return self.of(SUM, key.constant / by, tuple((m, c / by) for m, c in key.members))
 
@@ -236,7 +236,7 @@ class Terms:
             _, powers = self.factors(part)
             left = {base: e - common.get(base, 0.0) for base, e in powers.items()}
             rest = self.product(1.0, {base: e for base, e in left.items() if e})
-            rests.append(self.scaled(rest, members.pop(part)))
+            rests.append(self.times(rest, members.pop(part)))
         inner = self.add(*rests)
         joined = self.mul(self.product(1.0, common), inner)
         if not members and not constant:
@@ -269,7 +269,7 @@ def _about_mean(terms: Terms, constant: float, members: dict[int, float]) -> int
             axes, inner = terms.keys[part].parameters, terms.keys[part].operands[0]
             rest = {m: -c / coefficient for m, c in members.items() if m != part}
             if len(rest) <= len(terms.members(inner)[1]) and terms.sum(0.0, rest) == inner:
-                return terms.scaled(terms.op("Centered", axes, inner), -coefficient)
+                return terms.times(terms.op("Centered", axes, inner), -coefficient)
     if len(members) != 2:
         return None
     for part, coefficient in members.items():
@@ -282,7 +282,7 @@ def _about_mean(terms: Terms, constant: float, members: dict[int, float]) -> int
         if not more and exponent == 2 and terms.is_op(mean, "Mean") and terms.keys[mean].parameters == axes:
             x = terms.keys[mean].operands[0]
             if terms.power(x, 2.0) == squares:
-                return terms.scaled(terms.op("Variance", axes, x), coefficient)
+                return terms.times(terms.op("Variance", axes, x), coefficient)
     return None
 
 
@@ -292,7 +292,7 @@ def mean(terms: Terms, axes: Key, x: int) -> int:
     if len(powers) == 1:
         ((base, exponent),) = powers.items()
         if exponent == 2 and terms.is_op(base, "Centered") and terms.keys[base].parameters == axes:
-            return terms.scaled(terms.op("Variance", axes, terms.keys[base].operands[0]), coefficient)
+            return terms.times(terms.op("Variance", axes, terms.keys[base].operands[0]), coefficient)
     return terms.op("Mean", axes, x)
 
 
@@ -308,7 +308,7 @@ def _known_quotients(terms: Terms, coefficient: float, powers: dict[int, float])
             return _put(terms, 1.0, rest, mean(terms, axes, inner))
         if exponent == -1 and powers.get(inner) == 1 and terms.is_op(inner, "Exp"):
             rest = {b: e for b, e in powers.items() if b not in (base, inner)}
-            return _put(terms, coefficient, rest, terms.op("Softmax", axes, _unshifted(terms, axes, inner)))
+            return _put(terms, coefficient, rest, terms.op("Softmax", axes, _remove_shift(terms, axes, inner)))
     return coefficient, powers
 
 
@@ -317,7 +317,7 @@ def _put(terms: Terms, coefficient: float, powers: dict[int, float], term: int) 
     return terms.factors(terms.mul(terms.product(coefficient, powers), term))
 
 
-def _unshifted(terms: Terms, axes: Key, exponential: int) -> int:
+def _remove_shift(terms: Terms, axes: Key, exponential: int) -> int:
     """What Softmax takes: x for x - Max(x), which is the same along the axes."""
     inner: int = terms.keys[exponential].operands[0]
     constant, members = terms.members(inner)
@@ -337,7 +337,7 @@ def _sigmoid(terms: Terms, base: int) -> int | None:
     ((exponential, coefficient),) = key.members
     if coefficient != 1 or not terms.is_op(exponential, "Exp"):
         return None
-    return terms.op("Sigmoid", (), terms.scaled(terms.keys[exponential].operands[0], -1.0))
+    return terms.op("Sigmoid", (), terms.times(terms.keys[exponential].operands[0], -1.0))
 
 
 def clip(terms: Terms, x: int, low: float, high: float) -> int:
@@ -350,9 +350,9 @@ def clip(terms: Terms, x: int, low: float, high: float) -> int:
         return x
     width = high - low
     if width > 0 and isfinite(width) and width != 1:
-        x, low, high = terms.scaled(x, 1 / width), low / width, high / width
+        x, low, high = terms.times(x, 1 / width), low / width, high / width
         if terms.is_op(x, "Clip"):
-            return terms.scaled(clip(terms, x, low, high), width)
+            return terms.times(clip(terms, x, low, high), width)
         # as far apart as 1 but for rounding: no reason to scale them once more
-        return terms.scaled(terms.op("Clip", (("low", low), ("high", high)), x), width)
+        return terms.times(terms.op("Clip", (("low", low), ("high", high)), x), width)
     return terms.op("Clip", (("low", low), ("high", high)), x)

@@ -28,4 +28,4 @@ def is_defined(domain: str, op: str) -> bool:
     held = registry.definition(domain, op)
     if held is not None:
         return not held.why
-    return functions.defined(domain, op) or way_down(domain, op) is not None
+    return functions.has_definition(domain, op) or way_down(domain, op) is not None

@@ -44,14 +44,14 @@ class Expander:
         op = _op(proto)
         if op in self._local:
             return version
-        if not functions.defined(*op):
+        if not functions.has_definition(*op):
             return None
         form = functions.find(*op, _elem_type(proto, scope))
         return None if form is None else form.version(version)
 
     def misfit(self, node: Node) -> str:
         """Why the operator's definitions do not take this call; empty for an operator that has none."""
-        if not functions.defined(*_op(node.proto)):
+        if not functions.has_definition(*_op(node.proto)):
             return ""
         data = node.input(0)
         value_type = node.scope.type(data)
@@ -89,7 +89,7 @@ class Expander:
                 node, "the call passes a subgraph into a function that is written at another opset than the model"
             )
         nodes = _stamp(node, body, node.inputs, node.outputs)
-        if functions.defined(*_op(node.proto)):  # a definition that the file carries along
+        if functions.has_definition(*_op(node.proto)):  # a definition that the file carries along
             nodes = _reduce(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))

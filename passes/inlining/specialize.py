@@ -43,7 +43,7 @@ def _find_taken_branch(made: NodeProto, node: Node) -> GraphProto | None:
     if made.op_type != "If" or made.domain:
         return None
     held = node.scope.array(made.input[0])
-    return None if held is None else branches.taken(made, held.reshape(-1)[0])
+    return None if held is None else branches.branch_of(made, held.reshape(-1)[0])
 
 
 def _resolve_cast_like(made: NodeProto, node: Node) -> None:

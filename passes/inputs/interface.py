@@ -12,7 +12,7 @@ from opshift.passes.spelling import hint
 _SHOWN = 12  # names in an error
 
 
-def required(model: ModelProto) -> dict[str, TypeProto]:
+def required_inputs(model: ModelProto) -> dict[str, TypeProto]:
     """The inputs that a model has to be given, with their types."""
     held = {tensor.name for tensor in model.graph.initializer}
     return {value.name: value.type for value in model.graph.input if value.name not in held}
@@ -24,7 +24,7 @@ def tensor(value_type: TypeProto) -> TypeProto.Tensor:
     return tensor(value_type.optional_type.elem_type) if which == "optional_type" else value_type.tensor_type
 
 
-def known(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:
+def check_name(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:
     """Raise `ValueError` for a name that is none of these."""
     held = list(dict.fromkeys(names))
     if name in held:

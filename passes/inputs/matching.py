@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from opshift.passes.inputs.interface import known
+from opshift.passes.inputs.interface import check_name
 
 CONNECT = "give connections as output=input"
 
@@ -56,7 +56,7 @@ def select(pattern: str, among: Sequence[str], what: str) -> list[str]:
         ValueError: there is none; the message says what could be meant.
     """
     if "*" not in pattern or pattern in among:
-        known(pattern, among, what)
+        check_name(pattern, among, what)
         return [pattern]
     found = [name for name in among if is_like(pattern, name)]
     if not found:

@@ -69,7 +69,7 @@ def terms(symbol: str) -> list[str] | None:
     return parts if all(part.isidentifier() or part.isdecimal() for part in parts[::2]) else None
 
 
-def computed(parts: list[str], held: Mapping[str, int], size: int) -> int:
+def evaluate_sum(parts: list[str], held: Mapping[str, int], size: int) -> int:
     """What such a sum is, where names that are not `held` are of this size."""
     total, factor, sign = 0, 1, 1
     for index, part in enumerate(parts):
@@ -87,7 +87,7 @@ def size_of(symbol: str, held: Mapping[str, int]) -> int | None:
     parts = terms(symbol)
     if parts is None or not all(part.isdecimal() or part in held for part in parts[::2]):
         return None
-    return computed(parts, held, 0)
+    return evaluate_sum(parts, held, 0)
 
 
 def batch(size: BatchSize | None) -> BatchSize | None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from opshift.passes.inputs.interface import fits, known, of_elements, tensor
+from opshift.passes.inputs.interface import check_name, fits, of_elements, tensor
 from opshift.passes.inputs.sizes import Sizes, size_of, sizes
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
@@ -40,7 +40,7 @@ class Wanted:
 NOTHING = Wanted()
 
 
-def wanted(fix_shape: Sizes | None = None, set_: Values | None = None) -> Wanted:
+def parse_wanted(fix_shape: Sizes | None = None, set_: Values | None = None) -> Wanted:
     """The same from what was typed, or given in Python.
 
     Raises:
@@ -87,7 +87,7 @@ class ResolvedInputs:
     values: Mapping[str, Any]
 
 
-def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
+def resolve(of: Wanted, model: ModelProto) -> ResolvedInputs:
     """What is wanted as sizes and arrays of this model.
 
     Raises:
@@ -95,10 +95,10 @@ def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
     """
     inputs = {value.name: value.type for value in model.graph.input}
     for name in (*of.shapes, *of.values):
-        known(name, inputs, "input")
+        check_name(name, inputs, "input")
     symbols = {name for value_type in inputs.values() for dim in tensor(value_type).shape.dim if (name := symbol(dim))}
     for name in of.sizes:
-        known(name, symbols, "symbolic dimension")
+        check_name(name, symbols, "symbolic dimension")
     arrays = {name: array(name, value, inputs[name], of.shapes.get(name)) for name, value in of.values.items()}
     shapes = {**of.shapes, **{name: held.shape for name, held in arrays.items()}}
     found = dict(of.sizes)

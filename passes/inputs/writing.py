@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from opshift.passes.changes import Change
 from opshift.passes.inputs.interface import tensor
 from opshift.passes.inputs.sizes import size_of
-from opshift.passes.inputs.wanted import ResolvedInputs, Wanted, resolved
+from opshift.passes.inputs.wanted import ResolvedInputs, Wanted, resolve
 from opshift.passes.model import tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.encoding.fields import retain
@@ -29,7 +29,7 @@ def write_into_copy(source: ModelProto, wanted: Wanted) -> ModelProto:
     if not wanted:
         return source
     model = copy_model(source)
-    write(model, resolved(wanted, source))
+    write(model, resolve(wanted, source))
     return model
 
 

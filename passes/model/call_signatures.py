@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import validity
 from opshift.passes.model.encoding import node_bytes, tensor_bytes
-from opshift.passes.model.encoding.fields import sized, tag, varint
+from opshift.passes.model.encoding.fields import prefix_length, tag, varint
 from opshift.passes.model.encoding.node_bytes import Values
 from opshift.passes.model.imports import Callee
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
@@ -140,7 +140,7 @@ class Survey:
             judge.distinct(held)
         return found
 
-    def called(self) -> Iterator[Counter[Callee]]:
+    def call_counts(self) -> Iterator[Counter[Callee]]:
         """How often each operator is called in the main graph, and then in each function."""
         for first in (self.graph, *self.functions):
             found, pending = Counter[Callee](), [first]
@@ -194,7 +194,7 @@ def _distinct(functions: Sequence[FunctionProto]) -> bool:
 
 
 def _spell(names: Iterable[str]) -> dict[bytes, int]:
-    return dict.fromkeys([sized(name.encode()) for name in names], -1)
+    return dict.fromkeys([prefix_length(name.encode()) for name in names], -1)
 
 
 class SignatureJudge:
@@ -267,7 +267,9 @@ class SignatureJudge:
         for name in layout.values.early:
             if len(name) > 1 and not any(one.values.made.get(name, at) < at for one, at in above):
                 return False
-        return isinstance(body, FunctionProto) or all(sized(value.name.encode()) in made for value in body.output)
+        return isinstance(body, FunctionProto) or all(
+            prefix_length(value.name.encode()) in made for value in body.output
+        )
 
     def distinct(self, nested: Iterable[tuple[BodyLayout, Above]]) -> None:
         """Look whether what the nodes of each graph make is called otherwise than what is made around it by then."""

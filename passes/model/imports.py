@@ -34,7 +34,9 @@ def missing(model: ModelProto) -> list[str]:
     """
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     own = {default_domain(function.domain) for function in model.functions}
-    found = {domain for each in holders for domain in _used(each).intersection(schemas.IMPORTED) - opsets(each).keys()}
+    found = {
+        domain for each in holders for domain in _domains_of(each).intersection(schemas.IMPORTED) - opsets(each).keys()
+    }
     return sorted(found - own)
 
 
@@ -43,7 +45,7 @@ def add_missing(model: ModelProto) -> list[str]:
     added = missing(model)
     holders: list[ModelProto | FunctionProto] = [model, *model.functions] if added else []
     for holder in holders:
-        for domain in sorted(_used(holder).intersection(added) - opsets(holder).keys()):
+        for domain in sorted(_domains_of(holder).intersection(added) - opsets(holder).keys()):
             holder.opset_import.add(domain=domain, version=1)
     return added
 
@@ -69,7 +71,7 @@ def check_opsets(model: ModelProto) -> None:
             if schemas.known_domain(domain) and not 1 <= version <= schemas.latest(domain):
                 known = f"1 to {schemas.latest(domain)}"
                 raise InvalidModel(f"unknown opset {version} of domain {domain or 'ai.onnx'!r}; supported: {known}")
-        if "" not in seen and "" not in opsets(holder) and "" in _used(holder):
+        if "" not in seen and "" not in opsets(holder) and "" in _domains_of(holder):
             raise InvalidModel("the model uses operators of the default domain ai.onnx, but imports no opset of it")
     if not model.HasField("graph"):
         raise InvalidModel("the model has no graph (not an ONNX model, or an empty one)")
@@ -152,13 +154,13 @@ def prune_imports(
     called = {default_domain(domain) for domain, _ in after}
     for holder in holders:
         missing = (brought.keys() & called) - opsets(holder).keys()
-        used = _used(holder) if missing else set()
+        used = _domains_of(holder) if missing else set()
         for domain, version in brought.items():
             if domain in missing & used:
                 holder.opset_import.add(domain=domain, version=targets.get(domain, version))
 
 
-def brought_in(source: ModelProto, before: Calls) -> dict[str, int]:
+def imports_of_replacements(source: ModelProto, before: Calls) -> dict[str, int]:
     """The opset by domain that what takes a node's place brings in where nothing is imported.
 
     For the call of a function it is that of the first one; what steps make of other domains never changed.
@@ -171,7 +173,7 @@ def brought_in(source: ModelProto, before: Calls) -> dict[str, int]:
     return found
 
 
-def _used(holder: ModelProto | FunctionProto) -> set[str]:
+def _domains_of(holder: ModelProto | FunctionProto) -> set[str]:
     held: list[Body] = [holder] if isinstance(holder, FunctionProto) else [holder.graph]
     if isinstance(holder, ModelProto):
         held += [graph for info in holder.training_info for graph in (info.initialization, info.algorithm)]
@@ -196,7 +198,7 @@ def roomiest(model: ModelProto) -> int | None:
 def used_domains(model: ModelProto) -> set[str]:
     """The domains whose operators are called, in the graph or in functions."""
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    return set().union(*map(_used, holders))
+    return set().union(*map(_domains_of, holders))
 
 
 def drop_unused(model: ModelProto, needless: Callable[[str, int], bool]) -> None:
@@ -205,7 +207,7 @@ def drop_unused(model: ModelProto, needless: Callable[[str, int], bool]) -> None
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         doubtful = {d for d, version in opsets(holder).items() if d and needless(d, version)}
-        gone = doubtful - own - _used(holder) if doubtful else doubtful
+        gone = doubtful - own - _domains_of(holder) if doubtful else doubtful
         for index in reversed(range(len(holder.opset_import))) if gone else ():
             if default_domain(holder.opset_import[index].domain) in gone:
                 del holder.opset_import[index]

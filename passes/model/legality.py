@@ -155,7 +155,7 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
                 )
 
 
-def left(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal]:
+def find_unexpanded(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal]:
     """Every node, at any depth, whose operator was to be expanded; conversion leaves none."""
     for body in bodies(model):
         for node in body.node:

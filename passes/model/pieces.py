@@ -25,7 +25,7 @@ class Pieces:
     def reads(self, index: int) -> Iterator[str]:
         """List the values that a node and its subgraphs read."""
         node = self.nodes[index]
-        names = (*node.input, *captured(node)) if node.attribute else node.input
+        names = (*node.input, *outer_names(node)) if node.attribute else node.input
         return (name for name in dict.fromkeys(names) if name in self._known)
 
     def readers(self, name: str) -> list[int]:
@@ -78,7 +78,7 @@ class Pieces:
         return piece
 
 
-def captured(node: NodeProto) -> Iterator[str]:
+def outer_names(node: NodeProto) -> Iterator[str]:
     """List the outer names that a node's subgraphs use."""
     for body in with_nested([graph for _, _, graph in subgraphs(node)]):
         for inner in body.node:

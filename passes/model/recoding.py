@@ -22,7 +22,7 @@ DTYPES: Mapping[int, str] = {
 """How numpy reads the bytes of each type; bfloat16 as its bits."""
 
 
-def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
+def round_array(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
     """The numbers of an array rounded once to a type, as an array of that type; bfloat16 as its bits.
 
     Integers beyond the range become the ends of it.
@@ -36,7 +36,7 @@ def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
         return _bfloat16_bits(array) if target == T.BFLOAT16 else array.astype(DTYPES[target])
 
 
-def widened(array: np.ndarray[Any, Any], elem_type: int) -> np.ndarray[Any, Any]:
+def widen(array: np.ndarray[Any, Any], elem_type: int) -> np.ndarray[Any, Any]:
     """Numbers of a type as such that numpy has: bfloat16, by its bits, as float32."""
     import numpy as np
 
@@ -47,7 +47,7 @@ _MANY = 1 << 18
 """Bytes from which on onnxruntime converts numbers, seven times as fast as numpy."""
 
 
-def recoded(data: bytes | memoryview, source: int, target: int) -> memoryview:
+def recode_bytes(data: bytes | memoryview, source: int, target: int) -> memoryview:
     """Bytes of numbers of one type as those of another."""
     import numpy as np
 
@@ -55,7 +55,7 @@ def recoded(data: bytes | memoryview, source: int, target: int) -> memoryview:
     if len(data) >= _MANY and (source, target) == (T.FLOAT, T.FLOAT16):
         found = _cast(target).run(None, {"x": held})[0]
     else:
-        found = rounded(widened(held, source), target)
+        found = round_array(widen(held, source), target)
     return np.ascontiguousarray(found).view(np.uint8).data
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.recoding import recoded
+from opshift.passes.model.recoding import recode_bytes
 from opshift.passes.model.types import ELEMENTS
 from opshift.passes.records import dataclass
 
@@ -180,7 +180,7 @@ def reachable(path: str, flavour: ModuleType = os.path) -> str:
     return f"\\\\?\\UNC{whole[1:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
 
 
-def opened(folder: str | os.PathLike[str], found: DataPlace) -> BinaryIO:
+def open_file(folder: str | os.PathLike[str], found: DataPlace) -> BinaryIO:
     """The file of a place; raises `InvalidModel` where it is not safe, not there, or too short."""
     try:
         file = open(path(folder, found.location), "rb", opener=regular)  # noqa: SIM115 (the caller closes it)
@@ -234,13 +234,13 @@ def load(of: TensorProto, folder: str | None) -> TensorProto | None:
     if not is_stored(of):
         return of
     try:
-        return loaded(of, folder)
+        return load_or_raise(of, folder)
     except (InvalidModel, OSError):
         return None
 
 
 @contextmanager
-def lent(read: Callable[[int], bytes]) -> Iterator[str]:
+def lend(read: Callable[[int], bytes]) -> Iterator[str]:
     """A location that is no file: while this lasts, `read` yields the bytes of what lies there, told its offset."""
     location = f"opshift:{os.urandom(8).hex()}"
     _lent[location] = read
@@ -255,7 +255,7 @@ def is_lent(found: DataPlace) -> bool:
     return found.location in _lent
 
 
-def loaded(of: TensorProto, folder: str | None) -> TensorProto:
+def load_or_raise(of: TensorProto, folder: str | None) -> TensorProto:
     """A copy of a stored tensor with its bytes in the message; raises `InvalidModel` where they cannot be had."""
     found = place(of)
     read = _lent.get(found.location)
@@ -272,13 +272,13 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
         made.raw_data = read(found.offset)
         return made
     assert folder is not None, "without one, only what is lent can be had"
-    with opened(folder, found) as file:
+    with open_file(folder, found) as file:
         if found.fields:
             made.MergeFromString(b"".join(_read(file, start, end - start) for start, end in found.fields))
         else:
             length = nbytes(of) if found.length is None else found.length
             data = _read(file, found.offset, length)
-            made.raw_data = bytes(recoded(data, found.source, of.data_type)) if found.source else data
+            made.raw_data = bytes(recode_bytes(data, found.source, of.data_type)) if found.source else data
     return made
 
 

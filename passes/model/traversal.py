@@ -123,7 +123,7 @@ def own_names(body: Body) -> set[str]:
     return found - {""}
 
 
-def shadowed(model: ModelProto) -> frozenset[str]:
+def find_shadowed(model: ModelProto) -> frozenset[str]:
     """Names that mean another value in a nested graph than outside of it."""
     found: set[str] = set()
     holders: list[Body] = [model.graph, *model.functions]
@@ -140,7 +140,7 @@ def shadowed(model: ModelProto) -> frozenset[str]:
     return frozenset(found)
 
 
-def referred(model: ModelProto, held: Iterable[Body] | None = None) -> set[str]:
+def names_outside_nodes(model: ModelProto, held: Iterable[Body] | None = None) -> set[str]:
     """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training.
 
     `held` are the model's bodies, if they are known.
@@ -157,7 +157,7 @@ def referred(model: ModelProto, held: Iterable[Body] | None = None) -> set[str]:
     return found
 
 
-def updated(model: ModelProto) -> set[str]:
+def running_statistics(model: ModelProto) -> set[str]:
     """The running mean and variance of training, which onnxruntime updates where they lie."""
     return {
         name

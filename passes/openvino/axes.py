@@ -45,4 +45,4 @@ def along(
     parts += [b.Shape(found, start=first + 3)] if kept else []
     whole = b.Reshape(found, b.Concat(*parts, axis=0), allowzero=1)
     more = 0 if instead is None else (of.dims_of(instead) or [1])[0] - 1
-    return str(b.typed(whole, of.type_of(name), [None] * (len(dims) + more)))
+    return str(b.set_type(whole, of.type_of(name), [None] * (len(dims) + more)))

@@ -20,11 +20,11 @@ def depth_to_space(of: Layer) -> Made:
     fewer = sizes.over(of, channels, size**rank)
     blocks: list[Size] = [size] * rank
     first = mode == "blocks_first"
-    parted = sizes.reshaped(of, of.input(0), [batch, *([*blocks, fewer] if first else [fewer, *blocks]), *rest])
+    parted = sizes.reshape(of, of.input(0), [batch, *([*blocks, fewer] if first else [fewer, *blocks]), *rest])
     start = 1 if first else 2
     pairs = [axis for n in range(rank) for axis in (2 + rank + n, start + n)]
     moved = of.build.Transpose(parted, perm=[0, 1 + rank if first else 1, *pairs])
-    return sizes.reshaped(of, moved, [batch, fewer, *(sizes.times(of, dim, size) for dim in rest)])
+    return sizes.reshape(of, moved, [batch, fewer, *(sizes.times(of, dim, size) for dim in rest)])
 
 
 @layer("SpaceToDepth")
@@ -36,11 +36,11 @@ def space_to_depth(of: Layer) -> Made:
         return str(of.build.SpaceToDepth(of.input(0), blocksize=size))
     batch, channels, *rest = sizes.dims(of)
     fewer = [sizes.over(of, dim, size) for dim in rest]
-    parted = sizes.reshaped(of, of.input(0), [batch, channels, *(n for dim in fewer for n in (dim, size))])
+    parted = sizes.reshape(of, of.input(0), [batch, channels, *(n for dim in fewer for n in (dim, size))])
     inside, places = [3 + 2 * n for n in range(rank)], [2 + 2 * n for n in range(rank)]
     order = [0, *inside, 1, *places] if mode == "blocks_first" else [0, 1, *inside, *places]
     moved = of.build.Transpose(parted, perm=order)
-    return sizes.reshaped(of, moved, [batch, sizes.times(of, channels, size**rank), *fewer])
+    return sizes.reshape(of, moved, [batch, sizes.times(of, channels, size**rank), *fewer])
 
 
 @layer("ShuffleChannels")
@@ -53,7 +53,7 @@ def shuffle_channels(of: Layer) -> Made:
     parted = [*dims[:axis], groups, sizes.over(of, channels, groups), *dims[axis + 1 :]]
     order = list(range(len(dims) + 1))
     order[axis], order[axis + 1] = axis + 1, axis
-    return sizes.reshaped(of, of.build.Transpose(sizes.reshaped(of, of.input(0), parted), perm=order), dims)
+    return sizes.reshape(of, of.build.Transpose(sizes.reshape(of, of.input(0), parted), perm=order), dims)
 
 
 @layer("SpaceToBatch")
@@ -68,10 +68,10 @@ def space_to_batch(of: Layer) -> Made:
             raise Unmapped(f"{size} elements do not divide into blocks of {block}")
     data = of.build.Pad(of.input(0), sizes.vector(of, [*begin, *end]))
     fewer = [sizes.over(of, size, block) for size, block in zip(padded, blocks, strict=True)]
-    parted = sizes.reshaped(of, data, [batch, *(n for pair in zip(fewer, blocks, strict=True) for n in pair)])
+    parted = sizes.reshape(of, data, [batch, *(n for pair in zip(fewer, blocks, strict=True) for n in pair)])
     inner = [2 * axis for axis in range(1, len(rest) + 1)]
     moved = of.build.Transpose(parted, perm=[*inner, 0, *(axis - 1 for axis in inner)])
-    return sizes.reshaped(of, moved, [sizes.times(of, batch, *blocks), *fewer])
+    return sizes.reshape(of, moved, [sizes.times(of, batch, *blocks), *fewer])
 
 
 def _check_leaks(of: Layer, blocks: Sequence[Size], begin: Sequence[Size], rest: Sequence[Size]) -> None:
@@ -102,11 +102,11 @@ def batch_to_space(of: Layer) -> Made:
         if isinstance(batch, int) and isinstance(block, int) and (block < 1 or batch % block):
             raise Unmapped(f"a batch of {batch} does not divide into blocks of {blocks}")
         batch = sizes.over(of, batch, block)
-    parted = sizes.reshaped(of, of.input(0), [*blocks, batch, *rest])
+    parted = sizes.reshape(of, of.input(0), [*blocks, batch, *rest])
     count = len(rest)
     order = [count, *(axis for n in range(count) for axis in (count + 1 + n, n))]
     whole = [sizes.times(of, dim, block) for dim, block in zip(rest, blocks, strict=True)]
-    merged = sizes.reshaped(of, of.build.Transpose(parted, perm=order), [batch, *whole])
+    merged = sizes.reshape(of, of.build.Transpose(parted, perm=order), [batch, *whole])
     if not any(n != 0 for n in (*begin, *end)):
         return merged
     stops = [sizes.minus(of, size, cut) for size, cut in zip(whole, end[1:], strict=True)]
@@ -147,6 +147,6 @@ def patches(of: Layer) -> Made:
         counts.append(made)
     if 0 in counts:
         raise Unmapped("a patch is larger than the image", supported="smaller patches")
-    value = sizes.reshaped(of, value, [dims[0], dims[1], counts[0], kernel[0], counts[1], kernel[1]])
+    value = sizes.reshape(of, value, [dims[0], dims[1], counts[0], kernel[0], counts[1], kernel[1]])
     value = b.Transpose(value, perm=[0, 3, 5, 1, 2, 4])
-    return sizes.reshaped(of, value, [dims[0], sizes.times(of, dims[1], kernel[0] * kernel[1]), *counts])
+    return sizes.reshape(of, value, [dims[0], sizes.times(of, dims[1], kernel[0] * kernel[1]), *counts])

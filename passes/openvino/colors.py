@@ -11,7 +11,7 @@ T = TensorProto
 
 
 @layer("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR")
-def colored(of: Layer) -> Made:
+def rgb_of_planes(of: Layer) -> Made:
     """Planes one below the other, or each as an input; NV12 has both differences in one."""
     if of.elem_type() not in FLOATS | {T.UINT8}:
         raise Unmapped("the pixels are neither float nor uint8")
@@ -50,9 +50,9 @@ def _planes(of: Layer) -> list[str]:
         height = sizes.one(of, sizes.times(of, low, 2))
         bright, held = b.Slice(whole[0], [0], height, [1]), b.Slice(whole[0], height, [2**31 - 1], [1])
         if of.type.startswith("NV12"):
-            rest = [sizes.reshaped(of, held, [count, low, half, 2])]
+            rest = [sizes.reshape(of, held, [count, low, half, 2])]
         else:
-            both = sizes.reshaped(of, held, [count, 2, low, half, 1])
+            both = sizes.reshape(of, held, [count, 2, low, half, 1])
             rest = [str(b.Squeeze(b.Slice(both, [k], [k + 1], [1]), [1])) for k in (0, 1)]
     if len(rest) == 1:
         rest = [str(b.Slice(rest[0], [k], [k + 1], [3])) for k in (0, 1)]
@@ -62,6 +62,6 @@ def _planes(of: Layer) -> list[str]:
 def _double(of: Layer, plane: str, dims: list[Size]) -> str:
     """Each pixel as a square of four."""
     count, height, width = dims
-    apart = sizes.reshaped(of, plane, [count, height, 1, width, 1, 1])
+    apart = sizes.reshape(of, plane, [count, height, 1, width, 1, 1])
     squares = of.build.Expand(apart, of.build.constant([1, 1, 2, 1, 2, 1], T.INT64))
-    return sizes.reshaped(of, str(squares), [count, sizes.times(of, height, 2), sizes.times(of, width, 2), 1])
+    return sizes.reshape(of, str(squares), [count, sizes.times(of, height, 2), sizes.times(of, width, 2), 1])

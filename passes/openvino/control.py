@@ -21,7 +21,7 @@ def branch(of: Layer) -> Made:
     for tag in ("then", "else"):
         body = _body(of, f"{tag}_body")
         nested = of.nest(body, {port.inner: _outer(of, port) for port in body.inputs})
-        graphs[f"{tag}_branch"] = _closed(nested, nested.finish(_results(of, body)))
+        graphs[f"{tag}_branch"] = _close(nested, nested.finish(_results(of, body)))
     condition = _scalar(of, of.input(0))
     return _all(of.build.emit("If", [condition], graphs, outputs=len(of.entry.outputs)))
 
@@ -61,11 +61,11 @@ def loop(of: Layer) -> Made:
         if _step(port) < 0:
             size = b.Gather(b.Shape(whole), b.constant([int(port.attributes["axis"])], T.INT64))
             where = b.Sub(b.Sub(size, [1]), where)
-        _called(nested, b.Gather(whole, where, axis=int(port.attributes["axis"])), own[port.inner])
+        _rename_last(nested, b.Gather(whole, where, axis=int(port.attributes["axis"])), own[port.inner])
     for inner in parts.counters:
         entry = next(entry for entry in body.layers if entry.id == inner)
         counted = b.Reshape(at, [1]) if entry.outputs[0].dims else at
-        _called(nested, b.Cast(counted, to=entry.outputs[0].elem_type or T.INT64), own[inner])
+        _rename_last(nested, b.Cast(counted, to=entry.outputs[0].elem_type or T.INT64), own[inner])
     wanted = [*([parts.goes_on] if parts.goes_on else []), *(result for _, result in parts.carried)]
     results = nested.finish([*wanted, *(port.inner for port in parts.stacked)])
     inside = of.build.__class__(b.scope, b.opset)
@@ -77,7 +77,7 @@ def loop(of: Layer) -> Made:
     for place, port in enumerate(parts.stacked):
         results[first + place] = inside.Squeeze(results[first + place], [int(port.attributes["axis"])])
     nested.graph.node.extend(inside.nodes)
-    graph = _closed(nested, results)
+    graph = _close(nested, results)
     given = [count, go, *(_outer(of, port) for port, _ in parts.carried)]
     made = _all(of.build.emit("Loop", given, {"body": graph}, outputs=len(results) - 1))
     return _outputs(of, body, parts, made)
@@ -204,7 +204,7 @@ def _parameter(body: Body, inner: str) -> list[int | str | None] | None:
     return [dim if dim >= 0 else None for dim in dims]
 
 
-def _closed(nested: Nested, results: list[str]) -> GraphProto:
+def _close(nested: Nested, results: list[str]) -> GraphProto:
     """The graph with its outputs, each a value that it makes itself, once."""
     scope, build = nested.build.scope, nested.build.__class__(nested.build.scope, nested.build.opset)
     taken: set[str] = set()
@@ -223,7 +223,7 @@ def _closed(nested: Nested, results: list[str]) -> GraphProto:
     return nested.graph
 
 
-def _called(nested: Nested, name: str, wanted: str) -> None:
+def _rename_last(nested: Nested, name: str, wanted: str) -> None:
     """Give the value that was made last the name that the body knows it by."""
     node = nested.build.nodes[-1]
     node.output[:] = [wanted if output == name else output for output in node.output]

@@ -61,14 +61,14 @@ class _Detection:
         label = b.Sub(label, [1]) if self.decreased else label
         numbers = b.Cast(b.Concat(image, label, axis=1), to=T.FLOAT)
         table = b.Concat(numbers, b.Unsqueeze(b.GatherND(values, found), [1]), corners, axis=1)
-        return of.cast(self._filled(table), self.elem_type)
+        return of.cast(self._fill(table), self.elem_type)
 
     def _most(self) -> Size:
         """How many of one class there can be."""
         limits = [limit for limit in (self.top, self.keep) if limit > 0]
         return sizes.smaller(self.of, self.priors, min(limits)) if limits else self.priors
 
-    def _filled(self, table: str) -> str:
+    def _fill(self, table: str) -> str:
         """A row that begins with -1 ends the detections where there is room for more; zeros follow."""
         of, b = self.of, self.build
         each = self.keep if self.keep > 0 else sizes.times(of, self.classes, self.top if self.top > 0 else self.priors)
@@ -76,7 +76,7 @@ class _Detection:
         end = b.constant([[-1.0, *[0.0] * 6]], T.FLOAT)
         zeros = b.Expand(b.constant(0.0, T.FLOAT), sizes.vector(of, [count, 7]))
         rows = b.Slice(b.Concat(table, end, zeros, axis=0), [0], sizes.one(of, count), [0])
-        return sizes.reshaped(of, rows, [1, 1, count, 7])
+        return sizes.reshape(of, rows, [1, 1, count, 7])
 
     # --- boxes ----------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class _Detection:
             flat = b.Slice(flat, [0], sizes.one(of, sizes.times(of, self.priors, 4)), [2])
             variance = b.Reshape(flat, sizes.vector(of, [-1, 1, self.priors, 4]))
         for index in (4, 0) if of.has(3) else (0,):
-            moved = b.Transpose(sizes.reshaped(of, self._float(index), dims), perm=[0, 2, 1, 3])
+            moved = b.Transpose(sizes.reshape(of, self._float(index), dims), perm=[0, 2, 1, 3])
             prior = self._decode(prior, moved, variance)
         return prior
 
@@ -132,10 +132,10 @@ class _Detection:
         """Batch, classes, priors; and the number of each class."""
         of, b = self.of, self.build
         labels = b.Reshape(b.Range(0, b.Squeeze(sizes.one(of, self.classes), [0]), 1), [1, -1, 1])
-        scores = sizes.reshaped(of, self._float(1), [self.batch, self.priors, self.classes])
+        scores = sizes.reshape(of, self._float(1), [self.batch, self.priors, self.classes])
         scores = b.Transpose(scores, perm=[0, 2, 1])
         if of.has(3):
-            first = sizes.reshaped(of, self._float(3), [self.batch, self.priors, 2])
+            first = sizes.reshape(of, self._float(3), [self.batch, self.priors, 2])
             object_ = b.Transpose(b.Slice(first, [1], [2], [2]), perm=[0, 2, 1])
             none = b.Cast(b.Equal(labels, b.constant([self.background], T.INT64)), to=T.FLOAT)
             limit = b.constant(of.number("objectness_score", 0.0), T.FLOAT)
@@ -161,8 +161,8 @@ class _Detection:
             return str(found)
         dims = [self.batch, self.classes, self.priors]
         if self.decreased:
-            flat = sizes.reshaped(of, found, [self.batch, sizes.times(of, self.classes, self.priors)])
-            return sizes.reshaped(of, self._largest(flat, self.top, 1), dims)
+            flat = sizes.reshape(of, found, [self.batch, sizes.times(of, self.classes, self.priors)])
+            return sizes.reshape(of, self._largest(flat, self.top, 1), dims)
         return self._largest(found, self.top, 2)
 
     def _are_there(self) -> str:
@@ -190,17 +190,17 @@ class _Detection:
         low, high = (b.Slice(boxes, [k], [k + 2], [3]) for k in (0, 2))
         ordered = b.Concat(low, b.Max(low, high), axis=3)  # a box that is turned around overlaps nothing
         flat = [sizes.times(of, self.batch, self.classes), 1] if self.by_class else [self.batch, self.classes]
-        each = sizes.reshaped(of, ordered, [flat[0], self.priors, 4])
+        each = sizes.reshape(of, ordered, [flat[0], self.priors, 4])
         chosen = b.NonMaxSuppression(
             each,
-            sizes.reshaped(of, scores, [*flat, self.priors]),
+            sizes.reshape(of, scores, [*flat, self.priors]),
             sizes.one(of, self.priors),
             b.constant([min(limit, 1.0)], T.FLOAT),
             b.constant([LOWEST], T.FLOAT),
         )
         none = b.Expand(b.constant(float("-inf"), T.FLOAT), sizes.vector(of, [*flat, self.priors]))
-        kept = b.ScatterND(none, chosen, b.GatherND(sizes.reshaped(of, scores, [*flat, self.priors]), chosen))
-        return sizes.reshaped(of, kept, [self.batch, self.classes, self.priors])
+        kept = b.ScatterND(none, chosen, b.GatherND(sizes.reshape(of, scores, [*flat, self.priors]), chosen))
+        return sizes.reshape(of, kept, [self.batch, self.classes, self.priors])
 
     def _best_of_all(self, scores: str) -> str:
         """`keep_top_k` of an image; of equal scores the first prior counts."""
@@ -208,6 +208,6 @@ class _Detection:
         if self.keep < 0:
             return scores
         flat = [self.batch, sizes.times(of, self.priors, self.classes)]
-        by_prior = sizes.reshaped(of, b.Transpose(scores, perm=[0, 2, 1]), flat)
-        best = sizes.reshaped(of, self._largest(by_prior, self.keep, 1), [self.batch, self.priors, self.classes])
+        by_prior = sizes.reshape(of, b.Transpose(scores, perm=[0, 2, 1]), flat)
+        best = sizes.reshape(of, self._largest(by_prior, self.keep, 1), [self.batch, self.priors, self.classes])
         return str(b.Transpose(best, perm=[0, 2, 1]))

@@ -72,16 +72,16 @@ BITS = {"BitwiseAnd": "And", "BitwiseNot": "Not", "BitwiseOr": "Or", "BitwiseXor
 """What the operators on bits are for booleans."""
 
 
-def _named(of: Layer, known: dict[str, str]) -> str:
+def _operator_name(of: Layer, known: dict[str, str]) -> str:
     return BITS[of.type] if of.type in BITS and of.elem_type() == T.BOOL else known[of.type]
 
 
 def _unary(op: str) -> None:
-    layer(op)(lambda of: str(of.build.emit(_named(of, UNARY), [of.input(0)])))
+    layer(op)(lambda of: str(of.build.emit(_operator_name(of, UNARY), [of.input(0)])))
 
 
 def _binary(op: str) -> None:
-    layer(op)(lambda of: str(of.build.emit(_named(of, BINARY), _operands(of))))
+    layer(op)(lambda of: str(of.build.emit(_operator_name(of, BINARY), _operands(of))))
 
 
 for _op in UNARY:
@@ -259,7 +259,7 @@ def prelu(of: Layer) -> Made:
         raise Unmapped("a vector of slopes, and the number of channels is unknown", fix="--fix-shape")
     if dims[1] != slopes[0] or len(dims) == 2:
         return str(of.build.PRelu(of.input(0), of.input(1)))
-    return str(of.build.PRelu(of.input(0), of.reshaped(1, [slopes[0], *[1] * (len(dims) - 2)])))
+    return str(of.build.PRelu(of.input(0), of.reshape(1, [slopes[0], *[1] * (len(dims) - 2)])))
 
 
 @layer("Gelu")

@@ -24,7 +24,7 @@ def generate(of: Layer) -> Made:
     total = sizes.times(of, height, width, count)
     boxes, fits = _boxes(of, [batch, count, height, width], total)
     scores = b.Transpose(of.cast(of.input(3), T.FLOAT), perm=[0, 2, 3, 1])
-    scores = sizes.reshaped(of, scores, [batch, total])
+    scores = sizes.reshape(of, scores, [batch, total])
     most = sizes.smaller(of, total, of.integer("pre_nms_count"))
     scores, order = b.emit("TopK", [scores, sizes.one(of, most)], {"axis": 1}, outputs=2)
     boxes = b.GatherElements(boxes, b.Expand(b.Unsqueeze(order, [2]), b.constant([1, 1, 4], T.INT64)), axis=1)
@@ -66,7 +66,7 @@ def _boxes(of: Layer, dims: list[sizes.Size], total: sizes.Size) -> tuple[str, s
     """Batch, box, 4; and whether each is as large as it has to be."""
     b, offset, half = of.build, _number(of, _offset(of)), _number(of, 0.5)
     batch, count, height, width = dims
-    moves = sizes.reshaped(of, of.cast(of.input(2), T.FLOAT), [batch, count, 4, height, width])
+    moves = sizes.reshape(of, of.cast(of.input(2), T.FLOAT), [batch, count, 4, height, width])
     moves = b.Transpose(moves, perm=[0, 3, 4, 1, 2])
     anchors = b.Unsqueeze(of.cast(of.input(1), T.FLOAT), [0])
     low, high = (b.Slice(anchors, [k], [k + 2], [4]) for k in (0, 2))
@@ -81,4 +81,4 @@ def _boxes(of: Layer, dims: list[sizes.Size], total: sizes.Size) -> tuple[str, s
     low, high = (b.Slice(boxes, [k], [k + 2], [4]) for k in (0, 2))
     wide = b.GreaterOrEqual(b.Add(b.Sub(high, low), offset), _number(of, of.number("min_size")))
     fits = b.Cast(b.ReduceMin(b.Cast(wide, to=T.FLOAT), [4], keepdims=0), to=T.BOOL)
-    return sizes.reshaped(of, boxes, [batch, total, 4]), sizes.reshaped(of, fits, [batch, total])
+    return sizes.reshape(of, boxes, [batch, total, 4]), sizes.reshape(of, fits, [batch, total])

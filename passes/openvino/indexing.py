@@ -28,13 +28,13 @@ def gather(of: Layer) -> Made:
     (where, *_) = axes_of(of, 2, of.rank())
     own = b.Shape(places, start=batch) if isinstance(where, str) else None
 
-    def taken(data: str, at: int) -> str:
-        return _gathered_each(of, data, at, batch) if batch else str(b.Gather(data, places, axis=at))
+    def take(data: str, at: int) -> str:
+        return _gather_each(of, data, at, batch) if batch else str(b.Gather(data, places, axis=at))
 
-    return along(of, of.input(0), where, taken, own, first=batch)
+    return along(of, of.input(0), where, take, own, first=batch)
 
 
-def _gathered_each(of: Layer, data: str, axis: int, batch: int) -> str:
+def _gather_each(of: Layer, data: str, axis: int, batch: int) -> str:
     """From each of a batch by indices of its own: GatherND takes them from the first axis behind the batch."""
     rank, places = len(of.dims_of(data) or ()), of.rank(1)
     order = [*range(batch), axis, *(a for a in range(batch, rank) if a != axis)]
@@ -111,7 +111,7 @@ def scatter_update(of: Layer) -> Made:
     rank, places = of.rank(), of.rank(1)
     (axis,) = axes_of(of, 3, rank)
     if isinstance(axis, str):
-        return along(of, of.input(0), axis, lambda x, at: _replaced(of, x))
+        return along(of, of.input(0), axis, lambda x, at: _replace_slices(of, x))
     order = [axis, *(a for a in range(rank) if a != axis)]
     data = of.permute(of.input(0), order)
     spread = [*range(axis, axis + places), *range(axis), *range(axis + places, rank + places - 1)]
@@ -120,7 +120,7 @@ def scatter_update(of: Layer) -> Made:
     return of.permute(made, [order.index(a) for a in range(rank)])
 
 
-def _replaced(of: Layer, data: str) -> str:
+def _replace_slices(of: Layer, data: str) -> str:
     """Slices of the middle one of three axes."""
     b, places = of.build, of.vector(1)
     ends = b.Concat(b.Shape(data, end=1), b.Shape(places), b.Shape(data, start=2), axis=0)
@@ -192,13 +192,13 @@ def strided_slice(of: Layer) -> Made:
             )
         if step == 0:
             raise Unmapped("a stride of 0")
-        first = _bound(of, 1, place, begin, masks["begin"], (0, END), step)
+        first = _slice_end(of, 1, place, begin, masks["begin"], (0, END), step)
         if shrinks:
             _check_place(of, axis, begin, place, masks["begin"])
             last, step = _behind(of, first, begin, place, masks["begin"]), 1
             shrunk.append(axis)
         else:
-            last = _bound(of, 2, place, end, masks["end"], (END, START), step)
+            last = _slice_end(of, 2, place, end, masks["end"], (END, START), step)
             fresh += 1
         cuts.append((axis, first, last, step))
         axis += 1
@@ -223,7 +223,7 @@ def _together(of: Layer, names: Sequence[str]) -> str:
     return str(of.build.Concat(*names, axis=0))
 
 
-def _bound(
+def _slice_end(
     of: Layer, index: int, place: int, held: list[int] | None, mask: list[int], defaults: tuple[int, int], step: Size
 ) -> str:
     """One number of `begin` or `end` as a vector; where its mask says that it does not count, where the way ends."""
@@ -324,7 +324,7 @@ def eye(of: Layer) -> Made:
 @layer("Unique")
 def unique(of: Layer) -> Made:
     """Values, where each comes first, where each element went, and how many there are."""
-    axis = of.known(1)[0] if of.has(1) else None
+    axis = of.require_constant(1)[0] if of.has(1) else None
     order = {"sorted": int(of.flag("sorted", True)), "axis": axis}
     values, *numbers = of.build.emit("Unique", [of.input(0)], order, outputs=4)
     place, count = of.element_type("index_element_type", "i64"), of.element_type("count_element_type", "i64")

@@ -207,7 +207,7 @@ class Layer:
         held = self.build.scope.tensor(self.input(index), tensors.SMALL)
         return None if held is None else tensors.array(held)
 
-    def known(self, index: int) -> list[int]:
+    def require_constant(self, index: int) -> list[int]:
         found = self.constant(index)
         if found is None:
             raise Unmapped(f"input {index} is dynamic", supported="a constant")
@@ -222,7 +222,7 @@ class Layer:
         """Constant axes, counted from the front."""
         if self.constant(index) is None:
             raise Unmapped("the axis is dynamic, but an attribute in ONNX", supported="a constant axis")
-        return [self.normal(axis, rank) for axis in self.known(index)]
+        return [self.normal(axis, rank) for axis in self.require_constant(index)]
 
     def normal(self, axis: int, rank: int) -> int:
         if not -rank <= axis < rank:
@@ -270,7 +270,7 @@ class Layer:
             raise Unmapped(f"input {index} has {dims[0]} numbers, more than a tensor can have axes")
         return dims[0] if dims else 1
 
-    def reshaped(self, index: int, dims: Sequence[int]) -> str:
+    def reshape(self, index: int, dims: Sequence[int]) -> str:
         """An input in another shape; the bytes of a weight stay where they are."""
         name = self.input(index)
         owner = self.build.scope.owner(name)

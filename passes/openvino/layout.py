@@ -128,7 +128,7 @@ def split(of: Layer) -> Made:
         raise Unmapped(f"num_splits={parts}, but {len(of.entry.outputs)} outputs")
     if held is None:
         whole = of.build.Gather(of.build.Shape(of.input(0)), of.vector(1), axis=0)
-        return _sliced(of, [of.build.Div(whole, [parts])] * parts)
+        return _slices(of, [of.build.Div(whole, [parts])] * parts)
     axis, dims = held[0], of.dims()
     if dims is not None and dims[of.normal(axis, len(dims))] % parts and dims[of.normal(axis, len(dims))] > 0:
         raise Unmapped(f"{dims[axis]} elements do not divide into {parts} parts", supported="equal parts")
@@ -149,7 +149,7 @@ def variadic_split(of: Layer) -> Made:
     elif -1 in lengths:
         wanted = _with_rest(of, lengths)
     if held is None:
-        return _sliced(of, [str(of.build.Slice(wanted, [k], [k + 1])) for k in range(parts)])
+        return _slices(of, [str(of.build.Slice(wanted, [k], [k + 1])) for k in range(parts)])
     axis = held[0]
     made = of.build.emit("Split", [of.input(0), wanted], {"axis": axis}, outputs=parts)
     return [made] if isinstance(made, str) else list(made)
@@ -165,7 +165,7 @@ def _with_rest(of: Layer, lengths: list[int]) -> str:
     return str(of.build.Concat(*(rest if n == -1 else of.build.constant([n], T.INT64) for n in lengths), axis=0))
 
 
-def _sliced(of: Layer, lengths: list[str]) -> list[str]:
+def _slices(of: Layer, lengths: list[str]) -> list[str]:
     """Parts along an axis of the run time, which Slice alone takes as an input."""
     b, axis, parts = of.build, of.vector(1), list[str]()
     end = b.constant([0], T.INT64)

@@ -45,7 +45,7 @@ def convolution(of: Layer) -> Made:
 def group_convolution(of: Layer) -> Made:
     """The groups are an axis of the weights of their own."""
     groups, outputs, *rest = of.static(1)
-    weights = of.reshaped(1, [groups * outputs, *rest])
+    weights = of.reshape(1, [groups * outputs, *rest])
     value, windows = _windows(of, [0, 0, *rest[1:]])
     return str(of.build.Conv(value, weights, group=groups, **windows))
 
@@ -114,7 +114,7 @@ def transposed_convolution(of: Layer) -> Made:
 @layer("GroupConvolutionBackpropData")
 def group_transposed_convolution(of: Layer) -> Made:
     groups, inputs, *rest = of.static(1)
-    return _transpose(of, of.reshaped(1, [groups * inputs, *rest]), groups, [0, *rest])
+    return _transpose(of, of.reshape(1, [groups * inputs, *rest]), groups, [0, *rest])
 
 
 def _transpose(of: Layer, weights: str, groups: int, dims: list[int] | None) -> str:
@@ -148,7 +148,7 @@ def _cut_to_shape(
     of: Layer, auto: str, begin: list[int], kernel: Sizes, strides: Sizes, dilations: Sizes
 ) -> tuple[list[int], list[int]]:
     """The pads that leave the output shape; the odd one of SAME_UPPER comes first, other than for a convolution."""
-    wanted, data = of.known(2), of.static()[2:]
+    wanted, data = of.require_constant(2), of.static()[2:]
     if len(kernel) != len(data) or min(kernel) < 1 or len(wanted) != len(data):
         raise Unmapped("the shape of the weights is unknown")
     over = [

@@ -75,7 +75,7 @@ def local_response(of: Layer) -> Made:
     rank, size, b = of.rank(), of.integer("size"), of.build
     axes = of.axes(1, rank)
     if axes != [1] and min(axes, default=0) < 2:
-        raise Unmapped(f"axes {of.known(1)} for data of rank {rank}", supported="axis 1, or axes behind it")
+        raise Unmapped(f"axes {of.require_constant(1)} for data of rank {rank}", supported="axis 1, or axes behind it")
     if size % 2 == 0:
         raise Unmapped(f"size={size} is even", supported="an odd size")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}

@@ -117,7 +117,7 @@ def _windows(of: Layer, *, include: bool = False, asked: bool = False) -> Window
         raise Unmapped(
             f"auto_pad={auto} with rounding_type={rounding}, and the size of the data is unknown", supported="floor"
         )
-    return found if asked or rounding == "floor" else _rounded_up(of, found, include, rounding == "ceil_torch")
+    return found if asked or rounding == "floor" else _round_up(of, found, include, rounding == "ceil_torch")
 
 
 def _check_steps(of: Layer, found: Windows, *, rounds_up: bool) -> None:
@@ -145,7 +145,7 @@ def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:
     return replace(found, auto=AUTO[auto])
 
 
-def _rounded_up(of: Layer, found: Windows, include: bool, drops: bool) -> Windows:
+def _round_up(of: Layer, found: Windows, include: bool, drops: bool) -> Windows:
     """A last window that is not whole is as whole as padding makes it.
 
     One behind the data is dropped by ceil_torch, is a mean of padding that counts, or has none and is refused.
@@ -177,7 +177,7 @@ def _rounded_up(of: Layer, found: Windows, include: bool, drops: bool) -> Window
 @layer("AdaptiveAvgPool", "AdaptiveMaxPool")
 def adaptive_pool(of: Layer) -> Made:
     """One element for all, or as many as divide the data."""
-    wanted, rank = of.known(1), of.rank()
+    wanted, rank = of.require_constant(1), of.rank()
     largest = of.type == "AdaptiveMaxPool"
     if largest:
         of.element_type("index_element_type", "i64")

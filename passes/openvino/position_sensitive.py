@@ -12,7 +12,7 @@ T = TensorProto
 
 
 @layer("PSROIPooling")
-def pooled(of: Layer) -> Made:
+def position_sensitive_pooling(of: Layer) -> Made:
     """Data, and regions of an image and two corners; the first region of image -1 ends them."""
     b, mode = of.build, of.choice("mode", ("average", "bilinear"), "average")
     if of.elem_type() not in (T.FLOAT, T.DOUBLE):

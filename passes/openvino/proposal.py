@@ -16,7 +16,7 @@ T = TensorProto
 @layer("Proposal")
 def proposal(of: Layer) -> Made:
     """Class scores, moves of boxes, the size of the image: rows of image and box, and their scores."""
-    return _Proposal(of).made()
+    return _Proposal(of).make()
 
 
 class _Proposal:
@@ -36,7 +36,7 @@ class _Proposal:
             )
         of.close("Exp may round otherwise; equal scores may come in another order")
 
-    def made(self) -> Made:
+    def make(self) -> Made:
         of, b = self.of, self.build
         boxes, scores = self._proposals()
         count = b.Min(b.Shape(scores, start=1, end=2), [of.integer("pre_nms_topn")])
@@ -53,7 +53,7 @@ class _Proposal:
         images = b.Reshape(b.Range(0, b.Squeeze(sizes.one(of, self.batch), [0]), 1), [-1, 1, 1])
         images = b.Expand(b.Cast(images, to=T.FLOAT), b.constant([1, self.most, 1], T.INT64))
         rows = b.Where(b.Unsqueeze(there, [2]), b.Concat(images, kept, axis=2), self._end(there))
-        outputs = [of.cast(sizes.reshaped(of, rows, [sizes.times(of, self.batch, self.most), 5]), of.elem_type())]
+        outputs = [of.cast(sizes.reshape(of, rows, [sizes.times(of, self.batch, self.most), 5]), of.elem_type())]
         if len(of.entry.outputs) > 1:
             chances = b.Where(there, b.GatherElements(scores, picked, axis=1), self._number(0.0))
             outputs.append(of.cast(b.Reshape(chances, [-1]), of.elem_type()))
@@ -87,7 +87,7 @@ class _Proposal:
         _, _, height, width = sizes.dims(of)
         scores = b.Slice(self._float(0), [count], [2 * count], [1])
         scores = b.Transpose(scores, perm=[0, 2, 3, 1])
-        moves = sizes.reshaped(of, self._float(1), [self.batch, count, 4, height, width])
+        moves = sizes.reshape(of, self._float(1), [self.batch, count, 4, height, width])
         moves = b.Transpose(moves, perm=[0, 3, 4, 1, 2])
         boxes = b.Add(self._grid(height, width), b.constant(anchors, T.FLOAT))
         size, offset = self._image(), self._number(self.offset)
@@ -110,8 +110,8 @@ class _Proposal:
         scores = b.Mul(fits, scores)
         all_ = sizes.times(of, height, width, count)
         return (
-            sizes.reshaped(of, boxes, [self.batch, all_, 4]),
-            sizes.reshaped(of, scores, [self.batch, all_]),
+            sizes.reshape(of, boxes, [self.batch, all_, 4]),
+            sizes.reshape(of, scores, [self.batch, all_]),
         )
 
     def _grid(self, height: sizes.Size, width: sizes.Size) -> str:

@@ -53,7 +53,7 @@ def reduce_l1(of: Layer) -> Made:
         return made
     gone = range(len(dims)) if held is None else [of.normal(axis, len(dims)) for axis in held]
     left = [None if axis in gone or dim < 0 else dim for axis, dim in enumerate(dims) if keep or axis not in gone]
-    return of.build.typed(made, of.elem_type(), left)
+    return of.build.set_type(made, of.elem_type(), left)
 
 
 @layer("ReduceL2")
@@ -68,7 +68,7 @@ def reduce_l2(of: Layer) -> Made:
         "else_branch": b.branch(lambda inner: str(inner.ReduceL2(data, axes, keepdims=keep)), "reduced"),
     }
     made, dims = b.emit("If", [b.Equal(b.Size(axes), 0)], graphs), of.dims()
-    return b.typed(made, of.elem_type(), [None] * len(dims) if keep and dims is not None else None)
+    return b.set_type(made, of.elem_type(), [None] * len(dims) if keep and dims is not None else None)
 
 
 @layer("NormalizeL2")
@@ -76,7 +76,7 @@ def normalize_l2(of: Layer) -> Made:
     attributes = {"eps": of.number("eps"), "eps_mode": of.choice("eps_mode", ("add", "max"), "add")}
     check_axes(of)
     made = str(of.build.emit("NormalizeL2", [of.input(0), of.vector(1)], attributes, domain=OPENVINO))
-    return of.build.typed(made, of.elem_type(), of.build.scope.shape(of.input(0)))
+    return of.build.set_type(made, of.elem_type(), of.build.scope.shape(of.input(0)))
 
 
 @layer("CumSum")

@@ -110,7 +110,7 @@ def vector(of: Layer, sizes: Sequence[Size]) -> str:
     return names[0] if len(names) == 1 else str(of.build.Concat(*names, axis=0))
 
 
-def reshaped(of: Layer, name: str, sizes: Sequence[Size]) -> str:
+def reshape(of: Layer, name: str, sizes: Sequence[Size]) -> str:
     """A value of these dimensions, 0 among them."""
     empty = any(size == 0 for size in sizes) or any(isinstance(size, str) for size in sizes)
     return str(of.build.Reshape(name, vector(of, sizes), allowzero=1 if empty else None))

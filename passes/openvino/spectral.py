@@ -104,7 +104,7 @@ def _real(of: Layer, value: str, axis: int, size: Size) -> str:
 def short_time(of: Layer) -> Made:
     """A window that is shorter than a frame stands in its middle."""
     b, rank, (window,) = of.build, of.rank(), of.static(1)
-    (size,) = of.known(2)
+    (size,) = of.require_constant(2)
     if window > size or rank not in (1, 2):
         raise Unmapped(f"the window is longer than the frames ({window}, {size})")
     ahead = (size - window) // 2
@@ -122,7 +122,7 @@ def short_time(of: Layer) -> Made:
 def inverse_short_time(of: Layer) -> Made:
     """Frames are put where they come from, and what they sum to is divided by the squares of the windows there."""
     b, rank, elem_type, (window,) = of.build, of.rank(), of.elem_type(), of.static(1)
-    (size,), (step,) = of.known(2), of.known(3)
+    (size,), (step,) = of.require_constant(2), of.require_constant(3)
     if window > size or step < 1 or rank not in (3, 4):
         raise Unmapped(
             f"a window of {window}, frames of {size} and steps of {step} leave gaps", supported="overlapping frames"
@@ -142,14 +142,14 @@ def inverse_short_time(of: Layer) -> Made:
     places = b.Reshape(b.Add(b.Unsqueeze(starts, [1]), b.Unsqueeze(b.Range(0, size, 1), [0])), [1, -1])
     length = b.Add(b.Mul(b.Sub(count, [1]), [step]), [size])
 
-    def overlapped(values: str) -> str:
+    def add_overlapping(values: str) -> str:
         flat = b.Reshape(values, [0, -1])
         rows = b.Shape(flat, start=0, end=1)
         none = b.Expand(of.like(0), b.Concat(rows, length, axis=0))
         return str(b.ScatterElements(none, b.Expand(places, b.Shape(flat)), flat, axis=1, reduction="add"))
 
-    signal = overlapped(b.Mul(parts, framed))
-    weight = overlapped(b.Expand(b.Mul(framed, framed), b.Concat([1], count, [size], axis=0)))
+    signal = add_overlapping(b.Mul(parts, framed))
+    weight = add_overlapping(b.Expand(b.Mul(framed, framed), b.Concat([1], count, [size], axis=0)))
     signal = b.Div(signal, b.Where(b.Greater(weight, of.like(0)), weight, of.like(1)))
     begin = size // 2 if of.flag("center", False) else 0
     if of.has(4):

@@ -49,11 +49,11 @@ class _Chosen:
         at = b.Concat(b.Unsqueeze(images, [3]), b.Unsqueeze(self.places, [3]), axis=3)
         return str(b.GatherND(self.boxes, at))
 
-    def made(self, scores: str) -> Made:
+    def make(self, scores: str) -> Made:
         """Rows of class, score and box, the place of each box among all, and how many each image has."""
         of, b = self.of, self.build
         total = sizes.times(of, self.classes, self.most)
-        flat = sizes.reshaped(of, scores, [self.batch, total])
+        flat = sizes.reshape(of, scores, [self.batch, total])
         kept = total if self.keep < 0 else sizes.smaller(of, total, self.keep)
         values, order = b.emit("TopK", [flat, sizes.one(of, kept)], {"axis": 1}, outputs=2)
         there = b.Greater(values, self.none)
@@ -100,17 +100,17 @@ def multiclass(of: Layer) -> Made:
     corners, both = chosen.corners(), [sizes.times(of, chosen.batch, chosen.classes), chosen.most]
     limit = of.number("iou_threshold", 0.0)
     found = b.NonMaxSuppression(
-        sizes.reshaped(of, corners, [*both, 4]),
-        sizes.reshaped(of, chosen.scores, [both[0], 1, both[1]]),
+        sizes.reshape(of, corners, [*both, 4]),
+        sizes.reshape(of, chosen.scores, [both[0], 1, both[1]]),
         sizes.one(of, chosen.most if limit > 0 else 1),  # of boxes that overlap by 0, too, the best alone is left
         chosen.number(_just_below(limit)),
         chosen.number(-3.4028234663852886e38),
     )
     at = b.Gather(found, [0, 2], axis=1)
-    flat = sizes.reshaped(of, chosen.scores, both)
+    flat = sizes.reshape(of, chosen.scores, both)
     none = b.Expand(chosen.none, sizes.vector(of, both))
     kept = b.ScatterND(none, at, b.GatherND(flat, at))
-    return chosen.made(sizes.reshaped(of, kept, [chosen.batch, chosen.classes, chosen.most]))
+    return chosen.make(sizes.reshape(of, kept, [chosen.batch, chosen.classes, chosen.most]))
 
 
 def _just_below(limit: float) -> float:
@@ -147,4 +147,4 @@ def matrix(of: Layer) -> Made:
     less = b.Where(b.Greater(better, zero), less, one)
     scores = b.Mul(chosen.scores, b.ReduceMin(less, [3], keepdims=0))
     limit = chosen.number(of.number("post_threshold", 0.0))
-    return chosen.made(str(b.Where(b.Greater(scores, limit), scores, chosen.none)))
+    return chosen.make(str(b.Where(b.Greater(scores, limit), scores, chosen.none)))

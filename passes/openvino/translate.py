@@ -321,13 +321,13 @@ def _constant(entry: Entry, name: str, whole: _SharedByGraphs) -> TensorProto:
     if elem_type == TensorProto.STRING:
         raw = TensorProto(data_type=TensorProto.UINT8, dims=[size])
         tensor_data.refer(raw, whole.weights, (offset, offset + size))
-        tensor.string_data.extend(_texts(tensor_data.loaded(raw, whole.folder).raw_data, tensor))
+        tensor.string_data.extend(_texts(tensor_data.load_or_raise(raw, whole.folder).raw_data, tensor))
         return tensor
     if tensor_data.nbytes(tensor) == 0:
         tensor.raw_data = b""
         return tensor
     tensor_data.refer(tensor, whole.weights, (offset, offset + size))
-    return tensor_data.loaded(tensor, whole.folder) if size < SMALL else tensor
+    return tensor_data.load_or_raise(tensor, whole.folder) if size < SMALL else tensor
 
 
 def shape_of(entry: Entry) -> Dims:

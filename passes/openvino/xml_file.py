@@ -112,13 +112,13 @@ def _children(of: ElementTree.Element, group: str, tag: str) -> list[ElementTree
 
 def _entry(of: ElementTree.Element, size: int, weights: str) -> Entry:
     data = of.find("data")
-    kind = _required(of, "type")
+    kind = _require(of, "type")
     attributes = dict(data.attrib) if data is not None else {}
     if "output_names" in of.attrib:
         attributes["output_names"] = of.attrib["output_names"]
     inputs = [_port(port) for port in _children(of, "input", "port")]
     outputs = [_port(port) for port in _children(of, "output", "port")]
-    entry = Entry(_required(of, "id"), of.get("name", ""), kind, of.get("version", ""), attributes, inputs, outputs)
+    entry = Entry(_require(of, "id"), of.get("name", ""), kind, of.get("version", ""), attributes, inputs, outputs)
     if len({port.id for port in (*inputs, *outputs)}) < len(inputs) + len(outputs):
         raise InvalidModel(f"two ports of layer {entry.id} have the same id")
     counts = {"Parameter": (0, 1), "Const": (0, 1), "Result": (1, len(outputs))}
@@ -148,19 +148,19 @@ def _inner(
     made = _body(of, size, weights)
     ids = {entry.id for entry in made.layers}
     for port in ports if ports is not None else ():
-        mapped = Mapped(port.get("external_port_id", ""), _required(port, "internal_layer_id"), dict(port.attrib))
+        mapped = Mapped(port.get("external_port_id", ""), _require(port, "internal_layer_id"), dict(port.attrib))
         if mapped.inner not in ids:
             raise InvalidModel(f"the body has no layer {mapped.inner}, which a port map names")
         (made.inputs if port.tag == "input" else made.outputs).append(mapped)
     for edge in back if back is not None else ():
-        ends = _required(edge, "from-layer"), _required(edge, "to-layer")
+        ends = _require(edge, "from-layer"), _require(edge, "to-layer")
         if not set(ends) <= ids:
             raise InvalidModel(f"the body has no layers {ends[0]} and {ends[1]}, which a back edge names")
         made.back_edges.append(ends)
     return made
 
 
-def _required(of: ElementTree.Element, name: str) -> str:
+def _require(of: ElementTree.Element, name: str) -> str:
     found = of.get(name)
     if found is None:
         raise InvalidModel(f"<{of.tag}> has no {name}")
@@ -170,7 +170,7 @@ def _required(of: ElementTree.Element, name: str) -> str:
 def _port(of: ElementTree.Element) -> Port:
     dims = tuple(_dimension((dim.text or "").strip()) for dim in of.findall("dim"))
     names = tuple(filter(None, split_names(of.get("names", ""))))
-    return Port(_required(of, "id"), of.get("precision", ""), dims, names)
+    return Port(_require(of, "id"), of.get("precision", ""), dims, names)
 
 
 def _dimension(text: str) -> int:
@@ -186,8 +186,8 @@ def _edges(of: ElementTree.Element, entries: dict[str, Entry]) -> dict[End, End]
     inputs = {End(entry.id, port.id) for entry in entries.values() for port in entry.inputs}
     found: dict[End, End] = {}
     for edge in _children(of, "edges", "edge"):
-        start = End(_required(edge, "from-layer"), _required(edge, "from-port"))
-        end = End(_required(edge, "to-layer"), _required(edge, "to-port"))
+        start = End(_require(edge, "from-layer"), _require(edge, "from-port"))
+        end = End(_require(edge, "to-layer"), _require(edge, "to-port"))
         if start not in outputs or end not in inputs:
             raise InvalidModel(
                 f"an edge leads from {'.'.join(start)} to {'.'.join(end)}, but the layers have no such ports"

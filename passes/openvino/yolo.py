@@ -17,7 +17,7 @@ def reorganize(of: Layer) -> Made:
         if isinstance(size, int) and size % by:
             raise Unmapped(f"stride={stride} does not divide size {size}")
     fewer = sizes.over(of, channels, stride * stride)
-    blocks = sizes.reshaped(of, of.input(0), [batch, fewer, height, stride, width, stride])
+    blocks = sizes.reshape(of, of.input(0), [batch, fewer, height, stride, width, stride])
     apart = of.build.Transpose(blocks, perm=[0, 3, 5, 1, 2, 4])
     shape = [
         batch,
@@ -25,7 +25,7 @@ def reorganize(of: Layer) -> Made:
         sizes.over(of, height, stride),
         sizes.over(of, width, stride),
     ]
-    return sizes.reshaped(of, apart, shape)
+    return sizes.reshape(of, apart, shape)
 
 
 @layer("RegionYolo")
@@ -43,14 +43,14 @@ def regions(of: Layer) -> Made:
     dims[1] = channels
     if coords < 2 or classes < 1:
         raise Unmapped(f"coords={coords}, classes={classes}", supported="2 or more coords, 1 or more classes")
-    whole = sizes.reshaped(of, of.input(0), [dims[0], count, coords + 1 + classes, *dims[2:]])
+    whole = sizes.reshape(of, of.input(0), [dims[0], count, coords + 1 + classes, *dims[2:]])
     lengths = [2, coords - 2, 1, classes]
     parts = b.emit("Split", [whole, b.constant(lengths, 7)], {"axis": 2}, outputs=4)
     place, size, chance, kinds = parts
     found = b.Softmax(kinds, axis=2) if softmax else b.Sigmoid(kinds)
     joined = b.Concat(b.Sigmoid(place), size, b.Sigmoid(chance), found, axis=2)
     if not softmax:
-        return sizes.reshaped(of, joined, dims)
+        return sizes.reshape(of, joined, dims)
     first, last = (of.normal(of.integer(name), 4) for name in ("axis", "end_axis"))
     flat = [*dims[:first], sizes.times(of, *dims[first : last + 1]), *dims[last + 1 :]]
-    return sizes.reshaped(of, joined, flat)
+    return sizes.reshape(of, joined, flat)

@@ -58,7 +58,7 @@ class BodyVisit(Visit):
                 path = (*space.path, (index, attribute, k))
             type(self)(type(space)(graph, self._whole, space.opset, space, path)).body()
 
-    def _decided(self, node: NodeProto) -> list[NodeProto] | None:
+    def _replace_control_flow(self, node: NodeProto) -> list[NodeProto] | None:
         """What takes the place of an If or a Loop whose course is known."""
         found = course(node, self._space)
         if found is None or not self._may(node.name or node.output[0], node.op_type, found.how):

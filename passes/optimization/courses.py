@@ -41,7 +41,7 @@ def course(node: NodeProto, space: Workspace) -> Course | None:
 
 def _branch(node: NodeProto, space: Workspace) -> Course | None:
     condition = _truth(node.input[0] if node.input else "", space)
-    branch = None if condition is None else branches.taken(node, condition)
+    branch = None if condition is None else branches.branch_of(node, condition)
     if branch is None or len(branch.output) != len(node.output) or not _may_stand_outside(branch, space):
         return None
     if not _may_echo(branch, [value.name for value in branch.output], node.output, space):
@@ -127,7 +127,7 @@ def _once(node: NodeProto, body: GraphProto, carried: int, space: Workspace) -> 
             single = fresh(f"{name}/single")
             yields.append((value.name, single))
             after += _unsqueeze(single, name, space)
-    return [*made, *branches.inlined(body, yields, dict(names), fresh), *after]
+    return [*made, *branches.inline_branch(body, yields, dict(names), fresh), *after]
 
 
 def _may_be_stacked(value_type: TypeProto, space: Workspace) -> bool:

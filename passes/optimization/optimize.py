@@ -58,7 +58,7 @@ def attempt(
                 _drop_all_dead(whole)
             _visit(whole)
             _drop_all_dead(whole)
-            if whole.settled():
+            if whole.settle():
                 break
         held, left = census([model.graph, *model.functions])
         if whole.changes:
@@ -113,7 +113,7 @@ def _drop_all_dead(whole: Whole) -> None:
 def _drop_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> None:
     """Drop what nobody reads of a body that is written at these opsets, by domain."""
 
-    def gone(node: NodeProto) -> None:
+    def note_dead(node: NodeProto) -> None:
         domain = default_domain(node.domain)
         since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
         whole.changed += 1
@@ -121,4 +121,4 @@ def _drop_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> None:
             Change(node.name or next(iter(node.output), ""), node.op_type, domain, since, since, _DEAD)
         )
 
-    dead_code.sweep(body, whole.fixed, gone)
+    dead_code.sweep(body, whole.fixed, note_dead)

@@ -113,7 +113,7 @@ class Builder:
         shared = self.scope.constant(tensor, hint)
         return shared if shared is not None else str(self.emit("Constant", [], {"value": tensor}))
 
-    def typed(self, name: str, elem_type: int, dims: Sequence[Dim] | None = None) -> str:
+    def set_type(self, name: str, elem_type: int, dims: Sequence[Dim] | None = None) -> str:
         """State the type of a made value that inference cannot reach, such as the output of an If."""
         self.scope.typed[name] = tensor_type(elem_type, dims)
         return name

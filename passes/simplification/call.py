@@ -58,15 +58,15 @@ class Call:
 
     def ints(self, index: int) -> list[int] | None:
         """The integers of a small constant at an input."""
-        found = self.known(index)
+        found = self.known_numbers(index)
         if found is None or not all(isinstance(number, int) for number in found.values):
             return None
         return [number for number in found.values if isinstance(number, int)]
 
-    def known(self, index: int) -> KnownNumbers | None:
+    def known_numbers(self, index: int) -> KnownNumbers | None:
         """The numbers of a small integer scalar or vector at an input."""
         name = self.input(index)
-        return self.space.known(name) if name else None
+        return self.space.known_numbers(name) if name else None
 
     def axes(self, position: int = 1) -> list[int] | None:
         """The axes that an attribute or a constant input names; None where they are unknown or left out."""
@@ -95,7 +95,7 @@ class Call:
             self._makers[index] = found = Call(made, self.space) if made is not None and known else None
             return found
 
-    def made_by(self, op: str, index: int = 0) -> Call | None:
+    def maker_if(self, op: str, index: int = 0) -> Call | None:
         """The same, if it is a call of this operator."""
         made = self.maker(index)
         return made if made is not None and made.op == op else None
@@ -103,12 +103,12 @@ class Call:
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
         name = self.input(index)
-        return not self.space.is_protected(name) and self.space.whole.counted(name, 1)
+        return not self.space.is_protected(name) and self.space.whole.check_uses(name, 1)
 
-    def unused(self, index: int) -> bool:
+    def is_unused(self, index: int) -> bool:
         """Whether nobody reads an output, or it is left out."""
         name = self.outputs[index] if index < len(self.outputs) else ""
-        return not name or self.space.whole.counted(name, 0)
+        return not name or self.space.whole.check_uses(name, 0)
 
     def read(self, *names: str) -> None:
         """Read these inputs instead of those that were read."""

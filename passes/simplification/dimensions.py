@@ -18,7 +18,7 @@ def product(numbers: Sequence[Number]) -> Number | None:
 
 
 def _reshape(call: Call) -> tuple[Number, ...] | None:
-    wanted, given = call.known(1), call.shape()
+    wanted, given = call.known_numbers(1), call.shape()
     if wanted is None or wanted.scalar:
         return None
     if not call.attribute("allowzero", 0) and _takes_zero_for_size(wanted.values, given):
@@ -78,7 +78,7 @@ def quotient_of(total: Number, rest: Number) -> Number | None:
     return found
 
 
-def stated(wanted: Sequence[Number], given: Sequence[Number]) -> list[int] | None:
+def reshape_target(wanted: Sequence[Number], given: Sequence[Number]) -> list[int] | None:
     """A shape for Reshape that means these dimensions whatever the symbols are; None if there is none.
 
     A dimension that is kept is 0. One that follows is -1, if the others are never 0.
@@ -212,7 +212,7 @@ def _join(call: Call) -> tuple[Number, ...] | None:
 
 
 def _expand(call: Call) -> tuple[Number, ...] | None:
-    given, wanted = call.shape(), call.known(1)
+    given, wanted = call.shape(), call.known_numbers(1)
     return None if given is None or wanted is None or wanted.scalar else broadcast([given, wanted.values])
 
 

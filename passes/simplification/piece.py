@@ -88,7 +88,7 @@ class _PieceWorkspace(Workspace):
         held = self.tensor(name)
         return None if held is None else tensor_type(held.data_type, held.dims)
 
-    def inferred(self, name: str) -> None:
+    def inferred_sizes(self, name: str) -> None:
         return None
 
     def is_open(self, node: NodeProto) -> bool:

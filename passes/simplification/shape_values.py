@@ -35,7 +35,7 @@ def _follow(call: Call) -> None:
     if known is not None and elem_type:
         call.space.learn(call.output, numbers=known, elem_type=elem_type)
     shape = dimensions.SHAPED.get(call.op)
-    dims = shape(call) if shape is not None and not _told(call) else None
+    dims = shape(call) if shape is not None and not _check_known_shape(call) else None
     if dims is not None:
         _note(call, call.output, dims)
     if call.op == "Split":
@@ -43,7 +43,7 @@ def _follow(call: Call) -> None:
             _note(call, name, part)
 
 
-def _told(call: Call) -> bool:
+def _check_known_shape(call: Call) -> bool:
     """Whether the dimensions of the output are known as numbers, of which nothing more follows."""
     whole = call.space.whole
     leans, whole.leans = whole.leans, False
@@ -94,7 +94,7 @@ def _size(call: Call) -> KnownNumbers | None:
 
 
 def _gather(call: Call) -> KnownNumbers | None:
-    held, at = call.known(0), call.known(1)
+    held, at = call.known_numbers(0), call.known_numbers(1)
     if held is None or held.scalar or at is None or call.attribute("axis", 0) not in (0, -1):
         return None
     size = len(held.values)
@@ -107,11 +107,11 @@ def _gather(call: Call) -> KnownNumbers | None:
 
 
 def _same(call: Call) -> KnownNumbers | None:
-    return call.known(0)
+    return call.known_numbers(0)
 
 
 def _cast(call: Call) -> KnownNumbers | None:
-    held, to = call.known(0), call.attribute("to")
+    held, to = call.known_numbers(0), call.attribute("to")
     if held is None or to not in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL):
         return None
     if to == TensorProto.BOOL:
@@ -131,12 +131,12 @@ def _fits(number: Number) -> bool:
 
 
 def _unsqueeze(call: Call) -> KnownNumbers | None:
-    held = call.known(0)
+    held = call.known_numbers(0)
     return KnownNumbers(False, held.values) if held is not None and held.scalar and call.axes() in ([0], [-1]) else None
 
 
 def _squeeze(call: Call) -> KnownNumbers | None:
-    held = call.known(0)
+    held = call.known_numbers(0)
     if held is None or held.scalar or len(held.values) != 1:
         return None
     return (
@@ -147,7 +147,7 @@ def _squeeze(call: Call) -> KnownNumbers | None:
 
 
 def _reshape(call: Call) -> KnownNumbers | None:
-    held, shape = call.known(0), call.ints(1)
+    held, shape = call.known_numbers(0), call.ints(1)
     if held is None or shape is None or len(shape) > 1:
         return None
     if not shape:
@@ -156,7 +156,7 @@ def _reshape(call: Call) -> KnownNumbers | None:
 
 
 def _concat(call: Call) -> KnownNumbers | None:
-    parts = [call.known(index) for index in range(len(call.inputs))]
+    parts = [call.known_numbers(index) for index in range(len(call.inputs))]
     numbers: list[Number] = []
     for part in parts:
         if part is None or part.scalar:
@@ -166,7 +166,7 @@ def _concat(call: Call) -> KnownNumbers | None:
 
 
 def _slice(call: Call) -> KnownNumbers | None:
-    held = call.known(0)
+    held = call.known_numbers(0)
     if held is None or held.scalar:
         return None
     if call.opset < 10:
@@ -184,7 +184,7 @@ def _slice(call: Call) -> KnownNumbers | None:
 
 def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], KnownNumbers | None]:
     def rule(call: Call) -> KnownNumbers | None:
-        a, b = call.known(0), call.known(1)
+        a, b = call.known_numbers(0), call.known_numbers(1)
         if a is None or b is None or len(call.inputs) > 2:
             return None
         length = max(len(a.values), len(b.values))
@@ -243,7 +243,7 @@ def _divide(a: Number, b: Number) -> Number | None:
 
 
 def _where(call: Call) -> KnownNumbers | None:
-    parts = [call.known(index) for index in range(3)]
+    parts = [call.known_numbers(index) for index in range(3)]
     if any(part is None for part in parts):
         return None
     held = [part for part in parts if part is not None]
@@ -259,7 +259,7 @@ def _where(call: Call) -> KnownNumbers | None:
 
 
 def _product_of(call: Call) -> KnownNumbers | None:
-    held = call.known(0)
+    held = call.known_numbers(0)
     axes = call.axes()
     if held is None or held.scalar or (axes is None and call.input(1)) or (axes and axes not in ([0], [-1])):
         return None

@@ -69,11 +69,11 @@ class Visit:
             return [node]
         before: list[NodeProto] = []
         for _ in range(_MOST_CHANGES):
-            spliced = self._decided(node) if op in ("If", "Loop") else None
+            spliced = self._replace_control_flow(node) if op in ("If", "Loop") else None
             if spliced is not None:
                 return [made for inner in spliced for made in self.node(inner, None)]
             call = Call(node, space)
-            how = self._ruled(call)
+            how = self._apply_rule(call)
             before += call.before
             if how is None:
                 break
@@ -100,7 +100,7 @@ class Visit:
             if name and (value := space.resolve(name)) != name:
                 node.input[k] = value
 
-    def _ruled(self, call: Call) -> str | None:
+    def _apply_rule(self, call: Call) -> str | None:
         """Apply the first rule that changes something: None if none did, "" if the node is gone."""
         node, op = call.proto, call.op
         self._space.followed = None
@@ -169,7 +169,7 @@ class Visit:
     def _inside(self, node: NodeProto, index: int | None) -> None:
         """Visit the graphs that a node holds, where a whole body is visited."""
 
-    def _decided(self, node: NodeProto) -> list[NodeProto] | None:
+    def _replace_control_flow(self, node: NodeProto) -> list[NodeProto] | None:
         """What takes the place of an If or a Loop whose course is known, where a whole body is visited."""
         return None
 
@@ -181,7 +181,7 @@ class Visit:
         if not kernels.can_compute(call.op) or space.opset < 7:
             return False
         self._whole.leans = False
-        numbers = space.known(output) if output in space.numbers else None
+        numbers = space.known_numbers(output) if output in space.numbers else None
         if numbers is not None and all(isinstance(number, int) for number in numbers.values):
             tensor = constants.tensor(
                 list(numbers.values) if not numbers.scalar else numbers.values[0], space.elem_types[output]
@@ -217,7 +217,7 @@ class Visit:
     def _waits(self, named: Sequence[str]) -> bool:
         """Note that what these make may be computed once nothing else reads them; False."""
         for name in set(named):
-            self._whole.counted(name, named.count(name))
+            self._whole.check_uses(name, named.count(name))
         return False
 
     def _is_bounded(self, call: Call, most: int) -> bool:

@@ -10,7 +10,15 @@ from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.passes.model.traversal import Census, bodies, census, referred, results, shadowed, updated
+from opshift.passes.model.traversal import (
+    Census,
+    bodies,
+    census,
+    find_shadowed,
+    names_outside_nodes,
+    results,
+    running_statistics,
+)
 
 _MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
 
@@ -38,9 +46,9 @@ class Whole:
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         held, calls = self._held = self._census() if survey is None else survey.census(model)
         nests, trains = len(held) > 1 + len(model.functions), any(op == "BatchNormalization" for _, op in calls)
-        self.fixed = frozenset(referred(model, held))
-        self.fixed |= shadowed(model) if nests else set()
-        self.fixed |= updated(model) if trains else set()
+        self.fixed = frozenset(names_outside_nodes(model, held))
+        self.fixed |= find_shadowed(model) if nests else set()
+        self.fixed |= running_statistics(model) if trains else set()
         self.hangs = bool(model.functions) or any(refers(node) for body in held for node in body.node)
         """Whether what a node computes may hang on the calls of its function."""
         self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
@@ -78,14 +86,14 @@ class Whole:
             self.uses.update(results(body))
         self.uses.update(self.fixed)
 
-    def counted(self, name: str, count: int) -> bool:
+    def check_uses(self, name: str, count: int) -> bool:
         """Whether a value is used so often; where it is used more, that is noted: fewer may be left after the round."""
         used = self.uses[name]
         if used > count:
             self._crowded[name] = max(count, self._crowded.get(name, 0))
         return used == count
 
-    def settled(self) -> bool:
+    def settle(self) -> bool:
         """Whether another round would change nothing; uses are counted again for it."""
         if not self.changed or self.stirred:
             return not self.changed

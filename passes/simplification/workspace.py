@@ -173,7 +173,7 @@ class Workspace:
         return found
 
     def _sizes_of(self, name: str) -> tuple[Number, ...] | None:
-        sizes = self.inferred(name)
+        sizes = self.inferred_sizes(name)
         if sizes is None:
             found = self.type(name)
             if found is None or not has_shape(found):
@@ -186,14 +186,14 @@ class Workspace:
             ]
         )
 
-    def inferred(self, name: str) -> shapes.Sizes | None:
+    def inferred_sizes(self, name: str) -> shapes.Sizes | None:
         """The sizes that inference tells of a value that nodes make."""
         scope = self._owner(name)
         if scope.path is None or name in scope.typed:
             return None
         return self.whole.context.inference.sizes(scope.path, name)
 
-    def known(self, name: str) -> KnownNumbers | None:
+    def known_numbers(self, name: str) -> KnownNumbers | None:
         """What is known of a small integer scalar or vector."""
         space: Workspace | None = self
         while space is not None:

@@ -32,7 +32,7 @@ def mend(model: ModelProto) -> None:
         ]
         retain(graph.value_info, kept)
         for value in (*graph.value_info, *graph.output):
-            _declare(value, _known(inference, path, value.name))
+            _declare(value, _type_to_declare(inference, path, value.name))
 
 
 def annotate(model: ModelProto) -> int:
@@ -41,7 +41,7 @@ def annotate(model: ModelProto) -> int:
     for path, graph in _graphs(model):
         stated = {value.name: value for value in (*graph.output, *graph.input, *graph.value_info)}
         for name in (name for node in graph.node for name in node.output if name):
-            known = _known(inference, path, name)
+            known = _type_to_declare(inference, path, name)
             if known is None:
                 continue
             value = stated.get(name) or graph.value_info.add(name=name)
@@ -68,7 +68,7 @@ def types_of(model: ModelProto, names: Iterable[str]) -> dict[str, TypeProto]:
         value = ValueInfoProto(name=name)
         if name in stated:
             value.type.CopyFrom(stated[name])
-        _declare(value, _known(inference, (), name) if inference is not None else None)
+        _declare(value, _type_to_declare(inference, (), name) if inference is not None else None)
         if _is_typed(value.type):
             found[name] = value.type
     return found
@@ -123,7 +123,7 @@ def _graphs(model: ModelProto) -> list[tuple[Path, GraphProto]]:
     return found
 
 
-def _known(inference: Inference, path: Path, name: str) -> TypeProto | None:
+def _type_to_declare(inference: Inference, path: Path, name: str) -> TypeProto | None:
     """What is inferred of a value; of one whose sizes hold of 1 or more alone, no symbols."""
     found = inference.type(path, name)
     if found is None or name not in inference.granted:

@@ -1,7 +1,7 @@
 """The door of specialization: all that other rooms import of it."""
 
 from opshift.passes.specialization.declare import types_of, with_output_types
-from opshift.passes.specialization.fixing import annotated, followed
+from opshift.passes.specialization.fixing import annotate, follow_fixed
 from opshift.passes.specialization.fixing import attempt as fix
 from opshift.passes.specialization.maps import as_tensors
 from opshift.passes.specialization.selecting import select
@@ -10,10 +10,10 @@ from opshift.passes.specialization.unrolling import TURNED, Unrolled, functions_
 __all__ = [
     "TURNED",
     "Unrolled",
-    "annotated",
+    "annotate",
     "as_tensors",
     "fix",
-    "followed",
+    "follow_fixed",
     "functions_calling",
     "select",
     "types_of",

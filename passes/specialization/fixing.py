@@ -8,7 +8,7 @@ from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.inferring.strict_inference import contradiction
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.inputs.sizes import BatchSize
-from opshift.passes.inputs.wanted import ResolvedInputs, Wanted, resolved
+from opshift.passes.inputs.wanted import ResolvedInputs, Wanted, resolve
 from opshift.passes.inputs.writing import SIZED, write
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
@@ -35,14 +35,14 @@ def attempt(source: ModelProto, wanted: Wanted, rebatch: BatchSize | None = None
     check_opsets(source)
     check_imports(source)
     model = _copy(source)
-    changes = write(model, resolved(wanted, source))
-    changes += followed(model, wanted, folder)
+    changes = write(model, resolve(wanted, source))
+    changes += follow_fixed(model, wanted, folder)
     _check(source, model)
     result = Result(model, tuple(changes), ())
-    return result if rebatch is None else _rebatched(result, rebatching.places(source), rebatch, wanted, folder)
+    return result if rebatch is None else _rebatch(result, rebatching.places(source), rebatch, wanted, folder)
 
 
-def _rebatched(
+def _rebatch(
     fixed: Result, samples: rebatching.SamplePlaces, size: BatchSize, wanted: Wanted, folder: str | None
 ) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
@@ -56,7 +56,7 @@ def _rebatched(
         again = _with_states(model, samples, size, folder)
         if again.model is not None:
             result, earlier = again, (*earlier, *changes)
-    later = followed(result.model, wanted, folder) if result.model is not None else []
+    later = follow_fixed(result.model, wanted, folder) if result.model is not None else []
     return replace(result, changes=(*earlier, *result.changes, *later))
 
 
@@ -77,13 +77,13 @@ def _of_any_number(
         if value.name in samples.axes:
             value.type.tensor_type.shape.dim[samples.axes[value.name]].dim_value = size
     changes = changes or [Change(name, "input", "", 0, 0, SIZED) for name in samples.axes]
-    changes += followed(model, wanted, folder)
+    changes += follow_fixed(model, wanted, folder)
     _check(fixed.model, model)
     batch = Batch(size, samples.axes, {})  # so many at once are what the source takes, too
     return replace(fixed, model=model, changes=(*fixed.changes, *changes), batch=batch)
 
 
-def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> list[Change]:
+def follow_fixed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> list[Change]:
     """Compute in the model itself what follows of sizes and inputs that are fixed in it; returns what was done."""
     with blaming(model):
         changes = follow(model, frozenset(wanted.values), folder)
@@ -91,7 +91,7 @@ def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> li
     return changes
 
 
-def annotated(source: ModelProto) -> Result:
+def annotate(source: ModelProto) -> Result:
     """A copy that declares of values between what follows of their types."""
     model = _copy(source)
     more = declare.annotate(model)

@@ -8,7 +8,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
-from opshift.passes.model.traversal import shadowed
+from opshift.passes.model.traversal import find_shadowed
 from opshift.passes.optimization.door import BodyVisit
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules.axes import state_axes, transpose_unjoined
@@ -27,7 +27,7 @@ def follow(model: ModelProto, values: frozenset[str] = frozenset(), folder: str 
 
     All of it is exact. Nodes that hang on weights alone stay as they are.
     """
-    return _followed(model, _FollowedModel(model, values, folder), _Space, _Follow)
+    return _follow_rounds(model, _FollowedModel(model, values, folder), _Space, _Follow)
 
 
 def separate(model: ModelProto, folder: str | None = None) -> list[Change]:
@@ -35,10 +35,10 @@ def separate(model: ModelProto, folder: str | None = None) -> list[Change]:
 
     No rule is tried that holds because a batch has one sample.
     """
-    return _followed(model, _FollowedModel(model, frozenset(), folder), _LargeSpace, _Separate)
+    return _follow_rounds(model, _FollowedModel(model, frozenset(), folder), _LargeSpace, _Separate)
 
 
-def _followed(model: ModelProto, whole: _FollowedModel, space: type[_Space], visit: type[_Follow]) -> list[Change]:
+def _follow_rounds(model: ModelProto, whole: _FollowedModel, space: type[_Space], visit: type[_Follow]) -> list[Change]:
     for _ in range(_MOST_ROUNDS):
         whole.begin()
         opset = opsets(model).get("", 1)
@@ -57,7 +57,7 @@ class _FollowedModel(Whole):
 
     def __init__(self, model: ModelProto, values: frozenset[str], folder: str | None):
         super().__init__(model, model, folder)
-        self.following = set(values) - shadowed(model)
+        self.following = set(values) - find_shadowed(model)
         self.released: set[str] = set(values)
         self.context.inference.now()
 
@@ -88,7 +88,7 @@ class _Follow(BodyVisit):
 
     def node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
         own, self._is_own = self._is_own, index is not None
-        read = dead_code.freed(node) if node.op_type in _HOLDING else list(node.input)
+        read = dead_code.names_read(node) if node.op_type in _HOLDING else list(node.input)
         made = super().node(node, index)
         if len(made) != 1 or made[0] is not node:
             self._whole.released.update(filter(None, [*read, *node.input]))

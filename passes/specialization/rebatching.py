@@ -9,7 +9,7 @@ from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.errors import Refusal
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.inputs.sizes import CANNOT_CHANGE, BatchSize
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
@@ -45,7 +45,7 @@ class SamplePlaces(NamedTuple):
 
     def are_open(self, model: ModelProto) -> bool:
         """Whether a model states no number of samples: it takes any."""
-        given = required(model)
+        given = required_inputs(model)
         dims = [given[name].tensor_type.shape.dim[axis] for name, axis in self.axes.items() if name in given]
         return bool(dims) and not any(map(is_fixed, dims))
 
@@ -59,7 +59,9 @@ def places(model: ModelProto) -> SamplePlaces:
         ValueError: no input has an axis for samples, or one has several.
     """
     given = {
-        name: value_type.tensor_type.shape.dim for name, value_type in required(model).items() if _has_axes(value_type)
+        name: value_type.tensor_type.shape.dim
+        for name, value_type in required_inputs(model).items()
+        if _has_axes(value_type)
     }
     if not given:
         raise ValueError("no input of the model has a batch axis")
@@ -80,7 +82,9 @@ def places(model: ModelProto) -> SamplePlaces:
 def likely(model: ModelProto, of: SamplePlaces) -> SamplePlaces:
     """The same with states of recurrent layers, where no name tells: samples lie along their only axis of that size."""
     given = {
-        name: value_type.tensor_type.shape.dim for name, value_type in required(model).items() if _has_axes(value_type)
+        name: value_type.tensor_type.shape.dim
+        for name, value_type in required_inputs(model).items()
+        if _has_axes(value_type)
     }
     counts = [given[name][axis] for name, axis in of.axes.items() if name in given]
     held = {dim.dim_value for dim in counts if is_fixed(dim)}
@@ -100,7 +104,7 @@ def attempt(source: ModelProto, of: SamplePlaces, size: BatchSize, folder: str |
     Raises:
         ValueError: no input holds samples.
     """
-    given = required(source)
+    given = required_inputs(source)
     axes = {name: axis for name, axis in of.axes.items() if name in given}
     if not axes:
         raise ValueError("no input of the model has a batch axis")
@@ -112,7 +116,7 @@ def attempt(source: ModelProto, of: SamplePlaces, size: BatchSize, folder: str |
         model = ModelProto()
         model.CopyFrom(source)
         walk = _BatchWalk(model, SamplePlaces(axes, of.name), size, held.pop(), folder)
-        refusals = [*walk.refused(), *walk.unyielded()]
+        refusals = [*walk.find_mixing(), *walk.find_counting_outputs()]
         if refusals:
             return Result(None, (), tuple(refusals))
         changes = [*walk.write()]
@@ -141,7 +145,7 @@ class _BatchWalk:
         self._repeated: list[tuple[int, int, int, str]] = []
         self._picks: list[tuple[int, list[int]]] = []
 
-    def refused(self) -> Iterator[Refusal]:
+    def find_mixing(self) -> Iterator[Refusal]:
         """The first node that mixes samples, and the reason."""
         for index, node in enumerate(self._model.graph.node):
             try:
@@ -152,7 +156,7 @@ class _BatchWalk:
                 yield Refusal(name, node.op_type, domain, 0, False, why)
                 return
 
-    def unyielded(self) -> Iterator[Refusal]:
+    def find_counting_outputs(self) -> Iterator[Refusal]:
         """Outputs that are how many samples there are."""
         for value in self._model.graph.output:
             if value.name in self.space.counts or value.name in self.space.indices:
@@ -171,7 +175,7 @@ class _BatchWalk:
                 space.note_constant(node.output[0], tensor)
             return
         holds = any(True for _ in subgraphs(node))
-        read = dead_code.freed(node) if holds else node.input
+        read = dead_code.names_read(node) if holds else node.input
         batched, counted = not space.where.keys().isdisjoint(read), not space.counts.isdisjoint(read)
         if default_domain(node.domain) or holds:
             if batched or counted:

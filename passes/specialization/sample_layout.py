@@ -27,7 +27,7 @@ def count_on(call: Batched) -> None:
     held[call.output] = given[0]
 
 
-def transposed(call: Batched) -> Sequence[Where]:
+def transpose(call: Batched) -> Sequence[Where]:
     rank = len(call.dims())
     perm = list(call.attribute("perm") or range(rank)[::-1])
     return [perm.index(call.axis)]
@@ -44,7 +44,7 @@ def flatten(call: Batched) -> Sequence[Where]:
     return [0 if call.axis < axis else 1]
 
 
-def squeezed(call: Batched) -> Sequence[Where]:
+def squeeze(call: Batched) -> Sequence[Where]:
     axes, rank = call.named_axes(), len(call.dims())
     if axes is None:
         raise Mixes("it squeezes axes that depend on sizes")
@@ -61,7 +61,7 @@ def unsqueeze(call: Batched) -> Sequence[Where]:
     return [[axis for axis in range(rank) if axis not in added][call.axis]]
 
 
-def joined(call: Batched) -> Sequence[Where]:
+def concatenate(call: Batched) -> Sequence[Where]:
     axis, axes = call.axis_of("axis", 1), set(call.lies) - {None}
     if len(axes) != 1:
         raise Mixes("its inputs have the batch on different axes")
@@ -74,7 +74,7 @@ def joined(call: Batched) -> Sequence[Where]:
     return [where]
 
 
-def sliced(call: Batched) -> Sequence[Where]:
+def cut_slice(call: Batched) -> Sequence[Where]:
     """What is cut along the axis of the samples is all of it."""
     if call.opset < 10:
         starts, ends, axes = call.attribute("starts"), call.attribute("ends"), call.attribute("axes")
@@ -95,7 +95,7 @@ def sliced(call: Batched) -> Sequence[Where]:
     return [call.axis]
 
 
-def padded(call: Batched) -> Sequence[Where]:
+def pad(call: Batched) -> Sequence[Where]:
     pads, rank = call.attribute("pads") if call.opset < 11 else call.ints(1), len(call.dims())
     axes = call.ints(3) if call.input(3) else list(range(rank))
     if pads is None or axes is None:
@@ -166,7 +166,7 @@ def one_hot(call: Batched) -> Sequence[Where]:
     return [call.axis if call.axis < axis else call.axis + 1]
 
 
-def resized(call: Batched) -> Sequence[Where]:
+def resize(call: Batched) -> Sequence[Where]:
     """Only what is not resized along the first axis; sizes are stated anew."""
     call.check_first()
     scales = call.attribute("scales") if call.op == "Upsample" and call.opset < 9 else None
@@ -177,7 +177,7 @@ def resized(call: Batched) -> Sequence[Where]:
         return [0]
     if scales is not None and len(scales) == len(call.dims()) and scales[0] == 1:
         return [0]
-    sizes = call.known(3)
+    sizes = call.known_numbers(3)
     if scales is None and sizes is not None and sizes.values[0] == call.samples.size:
         return [0]
     if scales is None and sizes is not None and sizes.values[0] == call.samples.held and axes is None:
@@ -188,8 +188,8 @@ def resized(call: Batched) -> Sequence[Where]:
     raise Mixes("it may resize the batch axis")
 
 
-def reshaped(call: Batched) -> Sequence[Where]:
-    given, known = call.dims(), call.known(1)
+def reshape(call: Batched) -> Sequence[Where]:
+    given, known = call.dims(), call.known_numbers(1)
     if known is None or (call.attribute("allowzero", 0) and 0 in known.values):
         raise Mixes("its shape input is unknown")
     stated = [given[at] if number == 0 and at < len(given) else number for at, number in enumerate(known.values)]
@@ -262,15 +262,15 @@ def _state(call: Batched, stated: Sequence[Number], given: Sequence[Number], pla
         meant[meant.index(-1)] = left
     size: Number = call.samples.size if call.samples.target is None else call.samples.target
     meant = with_samples(meant, place, size, call.merging)
-    numbers = dimensions.stated(meant, with_samples(given, call.axis, size, call.merged))
+    numbers = dimensions.reshape_target(meant, with_samples(given, call.axis, size, call.merged))
     if numbers is None:
         raise Mixes("its shape input is dynamic")
     call.wanted[1] = numbers
     call.set("allowzero", None)
 
 
-def expanded(call: Batched) -> Sequence[Where]:
-    given, known = call.dims(), call.known(1)
+def expand(call: Batched) -> Sequence[Where]:
+    given, known = call.dims(), call.known_numbers(1)
     if known is None:
         raise Mixes("its shape input is unknown")
     rank, wanted, size = max(len(given), len(known.values)), list(known.values), call.samples.size
@@ -293,8 +293,8 @@ def numbers_of(wanted: Sequence[Number], place: int, size: int) -> list[int]:
     return found
 
 
-def filled(call: Batched) -> Sequence[Where]:
-    known = call.known(0)
+def fill(call: Batched) -> Sequence[Where]:
+    known = call.known_numbers(0)
     if known is None:
         raise Mixes("its shape input is unknown")
     return [place_of(known.values, call.samples.size)]

@@ -42,7 +42,7 @@ def all_first(call: Batched) -> Sequence[Where]:
     return [0] * len(call.proto.output)
 
 
-def quantized(call: Batched) -> Sequence[Where]:
+def quantize(call: Batched) -> Sequence[Where]:
     if len(call.dims(1)) > 1:
         raise Mixes("its scale has a fixed size on the batch axis")
     if len(call.dims(1)) and call.dims(1) != (1,) and call.axis_of("axis", 1) == call.axis:
@@ -51,15 +51,15 @@ def quantized(call: Batched) -> Sequence[Where]:
 
 
 def drop_out(call: Batched) -> Sequence[Where]:
-    training = call.known(2) if call.input(2) else None
+    training = call.known_numbers(2) if call.input(2) else None
     if call.input(2) and (training is None or training.values != (0,)):
         raise Mixes("in training mode it draws numbers for the whole batch")
     return same(call)
 
 
-def pooled(call: Batched) -> Sequence[Where]:
+def pool(call: Batched) -> Sequence[Where]:
     where = first(call)
-    if not call.unused(1):
+    if not call.is_unused(1):
         call.check_alone()
         size = dimensions.product(call.dims()[1:])
         if size is None:
@@ -72,7 +72,7 @@ def unpool(call: Batched) -> Sequence[Where]:
     """Indices of MaxPool are those of one sample after the other here, too, where samples are as large as there."""
     if call.lies[:2] != [0, 0] or any(axis is not None for axis in call.lies[2:]):
         raise Mixes("the batch is not on its first axis")
-    known = call.known(2)
+    known = call.known_numbers(2)
     sizes = call.shape_of(call.output) if not call.input(2) else known and known.values
     if not sizes or dimensions.product(sizes[1:]) != call.samples.indices.get(call.input(1)):
         raise Mixes(layout.COUNTING)
@@ -83,7 +83,7 @@ def unpool(call: Batched) -> Sequence[Where]:
     return [0]
 
 
-def normalized(call: Batched) -> Sequence[Where]:
+def normalize(call: Batched) -> Sequence[Where]:
     training = call.attribute("training_mode", 0) or (call.opset < 14 and sum(map(bool, call.proto.output)) > 1)
     if training:
         raise Mixes("in training mode it takes the mean of the batch")
@@ -115,14 +115,14 @@ def along(default: int) -> Rule:
     return lambda call: [call.apart(call.axis_of("axis", default))] * len(call.proto.output)
 
 
-def summed(call: Batched) -> Sequence[Where]:
+def cumulate(call: Batched) -> Sequence[Where]:
     axis = call.ints(1)
     if axis is None:
         raise Mixes("its axis is unknown")
     return [call.apart(*axis)]
 
 
-def reduced(call: Batched) -> Sequence[Where]:
+def reduce(call: Batched) -> Sequence[Where]:
     single = call.op in ("ArgMax", "ArgMin")
     axes = [int(call.attribute("axis", 0))] if single else call.named_axes()
     rank = len(call.dims())
@@ -135,7 +135,7 @@ def reduced(call: Batched) -> Sequence[Where]:
     return [call.axis - (0 if kept else sum(axis % rank < call.axis for axis in axes))]
 
 
-def multiplied(call: Batched) -> Sequence[Where]:
+def multiply(call: Batched) -> Sequence[Where]:
     ranks, (a, b) = (len(call.dims(0)), len(call.dims(1))), call.lies
     if min(ranks) < 2 and not (a is not None and b is None and ranks[1] == 1 and a < ranks[0] - 1):
         raise Mixes("it may sum over the batch axis")
@@ -174,7 +174,7 @@ def recurrent(call: Batched) -> Sequence[Where]:
     return [2, 1, 1][: len(call.proto.output)]
 
 
-def attended(call: Batched) -> Sequence[Where]:
+def attend(call: Batched) -> Sequence[Where]:
     if any(axis not in (0, None) for axis in call.lies) or None in call.lies[:3]:
         raise Mixes("the batch is not on its first axis")
     if call.input(6) and call.lies[6] is None:
@@ -208,37 +208,37 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE.split(), broadcast),
     **dict.fromkeys(_UNARY.split(), same),
     **dict.fromkeys(_OF_IMAGES.split(), first),
-    **dict.fromkeys(_REDUCTIONS.split(), reduced),
-    **dict.fromkeys(["DequantizeLinear", "QuantizeLinear"], quantized),
+    **dict.fromkeys(_REDUCTIONS.split(), reduce),
+    **dict.fromkeys(["DequantizeLinear", "QuantizeLinear"], quantize),
     **dict.fromkeys(["GRU", "LSTM", "RNN"], recurrent),
     **dict.fromkeys(["Hardmax", "LogSoftmax", "Softmax"], softmax),
     **dict.fromkeys(["LayerNormalization", "RMSNormalization"], behind),
     **dict.fromkeys(["LpNormalization", "TopK"], along(-1)),
-    **dict.fromkeys(["Resize", "Upsample"], layout.resized),
-    "Attention": attended,
-    "BatchNormalization": normalized,
+    **dict.fromkeys(["Resize", "Upsample"], layout.resize),
+    "Attention": attend,
+    "BatchNormalization": normalize,
     "CastLike": cast_like,
-    "Concat": layout.joined,
-    "ConstantOfShape": layout.filled,
-    "CumSum": summed,
+    "Concat": layout.concatenate,
+    "ConstantOfShape": layout.fill,
+    "CumSum": cumulate,
     "Dropout": drop_out,
-    "Expand": layout.expanded,
+    "Expand": layout.expand,
     "Flatten": layout.flatten,
     "Gather": layout.gather,
     "Gemm": of_matrices,
     "GatherND": layout.gather_by_number,
     "GridSample": all_first,
-    "MatMul": multiplied,
-    "MaxPool": pooled,
+    "MatMul": multiply,
+    "MaxPool": pool,
     "MaxUnpool": unpool,
     "OneHot": layout.one_hot,
-    "Pad": layout.padded,
-    "Reshape": layout.reshaped,
-    "Slice": layout.sliced,
+    "Pad": layout.pad,
+    "Reshape": layout.reshape,
+    "Slice": layout.cut_slice,
     "Split": along(0),
-    "Squeeze": layout.squeezed,
+    "Squeeze": layout.squeeze,
     "Tile": layout.tile,
-    "Transpose": layout.transposed,
+    "Transpose": layout.transpose,
     "Unsqueeze": layout.unsqueeze,
 }
 """What is known of an operator; of all others, it is refused."""

@@ -77,7 +77,7 @@ class _Selecting:
         for index, (node, source) in enumerate(zip(list(graph.node), scope.body.node, strict=True)):
             is_if = node.op_type == "If" and not default_domain(node.domain)
             insides = {
-                attribute: (inner, scope.nested(twin, index, attribute, k))
+                attribute: (inner, scope.nested_scope(twin, index, attribute, k))
                 for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True)
             }
             for inner, inside in insides.values():
@@ -120,7 +120,7 @@ class _Selecting:
         if count > self._most:
             raise Unknown(f"its branches have {count} nodes; allowed: {self._most}; try --if-to-where {count}")
         for k in range(len(node.output)):
-            kinds = [_kind(inside, _yielded(inside, k)) for inside in insides]
+            kinds = [_kind(inside, _output_name(inside, k)) for inside in insides]
             if kinds[0] != kinds[1]:
                 raise Unknown(f'its branches yield {_spell(*kinds[0])} and {_spell(*kinds[1])} for "{node.output[k]}"')
             if kinds[0][0] == T.BFLOAT16 and scope.opset < _ANY_TYPE:
@@ -140,7 +140,7 @@ class _Selecting:
         for graph in graphs:
             results.append([self._fresh(value.name) for value in graph.output])
             pairs = zip((value.name for value in graph.output), results[-1], strict=True)
-            for made in branches.inlined(graph, pairs, {}, self._fresh):
+            for made in branches.inline_branch(graph, pairs, {}, self._fresh):
                 made.name = self._fresh(made.name) if made.name else ""
                 yield made
         for name, chosen, other in zip(node.output, *results, strict=True):
@@ -148,7 +148,7 @@ class _Selecting:
                 yield NodeProto(op_type="Where", input=[condition, chosen, other], output=[name])
 
 
-def _yielded(inside: Scope, k: int) -> str:
+def _output_name(inside: Scope, k: int) -> str:
     graph = inside.graph
     assert graph is not None, "branches are graphs"
     return graph.output[k].name

@@ -84,7 +84,7 @@ def turns_of_loop(node: NodeProto, body: GraphProto, scope: Scope, most: int) ->
         values[name] = around.find(given)
         if later[name] == name and (known := around.sizes(given)) is not None:
             sizes[name] = known
-    needed = _needed(body, later)
+    needed = _deciding_inputs(body, later)
     for turn in range(most + 1):
         if limit is not None and turn >= limit:
             return turn
@@ -105,7 +105,7 @@ def _number(found: Any, why: str) -> int:
     return int(found.reshape(-1)[0])
 
 
-def _needed(body: GraphProto, later: dict[str, str]) -> list[str]:
+def _deciding_inputs(body: GraphProto, later: dict[str, str]) -> list[str]:
     """The inputs of a body that decide, in this turn or in a later one, whether there is another."""
     makers = {name: node for node in body.node for name in node.output if name}
     pending, seen, found = [body.output[0].name], set[str](), list[str]()

@@ -18,7 +18,7 @@ from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, default_domain
 from opshift.passes.model.traversal import Body, Op, census, subgraphs
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.fixing import followed
+from opshift.passes.specialization.fixing import follow_fixed
 from opshift.passes.specialization.turns import Unknown, open_with_branches, turns_of_loop
 
 RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
@@ -134,7 +134,7 @@ def _steps(scope: Scope, wanted: set[str], most: int) -> Iterator[tuple[str, str
     for index, node in enumerate(scope.body.node):
         for attribute, k, inner in subgraphs(node):
             if node.op_type == "If" and not node.domain:
-                yield from _steps(scope.nested(inner, index, attribute, k), wanted, most)
+                yield from _steps(scope.nested_scope(inner, index, attribute, k), wanted, most)
         if node.output and node.output[0] in wanted and node.op_type in RECURRENT:
             try:
                 axis = int(_plain(node).get("layout", 0))
@@ -236,7 +236,7 @@ class _Rewriting:
             del self.made.graph.node[:]
             self.made.graph.node.extend(copies)
         dead_code.drop_unused(self.made, self.released)
-        self.changes += followed(self.made, NOTHING, self.folder)
+        self.changes += follow_fixed(self.made, NOTHING, self.folder)
         return self.made
 
     def _graph(self, graph: GraphProto, scope: Scope) -> None:
@@ -252,7 +252,7 @@ class _Rewriting:
                     self._refuse(node, unknown.why)
             for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
                 if is_default and node.op_type == "If":
-                    self._graph(inner, scope.nested(twin, index, attribute, k))
+                    self._graph(inner, scope.nested_scope(twin, index, attribute, k))
                 else:
                     self._refuse_all(inner, _INSIDE)
             nodes.append(node)
@@ -296,7 +296,7 @@ class _Rewriting:
         check(turns, self.most, sum(1 for _ in _nodes(body)))
         written = _Body(node, body, scope, self)
         nodes = list(written.loop(turns) if is_loop else written.scan(turns))
-        self.released.update(dead_code.freed(node), *(made.output for made in nodes))
+        self.released.update(dead_code.names_read(node), *(made.output for made in nodes))
         version = schemas.since("", node.op_type, scope.opset) or 1
         said = f"Unrolled {turns} turn{'s' if turns > 1 else ''}"
         self.changes.append(Change(node.name or node.output[0], node.op_type, "", version, version, said))
@@ -376,7 +376,7 @@ class _Body:
         """The nodes of one turn; returns the names of what the next one gets."""
         pairs = [(value.name, self._fresh(value.name)) for value in outputs]
         names = dict(zip((value.name for value in self._body.input), given, strict=True)) | self._constants
-        for made in branches.inlined(self._body, pairs, names, self._fresh):
+        for made in branches.inline_branch(self._body, pairs, names, self._fresh):
             made.name = self._fresh(made.name) if made.name else ""
             yield made
         for held, (_, name) in zip(stacked, pairs[count:], strict=False):

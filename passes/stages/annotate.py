@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
-from opshift.passes.specialization.door import annotated
+from opshift.passes.specialization.door import annotate
 from opshift.passes.stages.stage import Facts
 
 
@@ -18,4 +18,4 @@ class Annotate:
     name = "annotate"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        return annotated(model)
+        return annotate(model)

@@ -48,13 +48,13 @@ class Carry:
         ledger = Ledger()
         converted = carry_types(result.model, self.carriers, ledger, facts.folder)
         if ledger.refusals:
-            return result.followed_by(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
+            return result.join(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
         types_before = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
         ends_after = (*converted.graph.input, *converted.graph.output)
         retyped = tuple(dict.fromkeys(value.name for value in ends_after if value.type != types_before.get(value.name)))
         is_close = any(change.grade == "close" for change in ledger.changes)
         coarse = self._coarsest(model) if is_close else 0
-        return result.followed_by(Result(converted, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
+        return result.join(Result(converted, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
 
     def _coarsest(self, model: ModelProto) -> int:
         """Find the float type with the fewest digits in which the model computes; the proof allows its rounding."""

@@ -6,7 +6,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model.messages import ModelProto, copy_model
 from opshift.passes.records import dataclass
-from opshift.passes.specialization.door import followed
+from opshift.passes.specialization.door import follow_fixed
 from opshift.passes.stages.stage import Facts
 
 
@@ -22,5 +22,5 @@ class Follow:
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         """Compute what fixed sizes and constants decide in nodes that conversion brought in. Runs after them."""
         copy = copy_model(model)
-        changes = followed(copy, self.fixed, facts.folder)
+        changes = follow_fixed(copy, self.fixed, facts.folder)
         return Result(copy, tuple(changes), ())

@@ -65,7 +65,7 @@ def apply_stages(stages: Iterable[Stage], source: ModelProto, facts: Facts, allo
     for stage in stages:
         if stage.settles and stage.settles in facts.settled:
             report = StageReport(stage.name, 0, 0.0)
-            result = result.followed_by(Result(model, (), (), stages=(report,)))
+            result = result.join(Result(model, (), (), stages=(report,)))
             continue
         progress.tell(stage.name)
         started = perf_counter()
@@ -76,7 +76,7 @@ def apply_stages(stages: Iterable[Stage], source: ModelProto, facts: Facts, allo
         if done.changes:
             facts.settled.clear()
         facts.settled.add(stage.settles)
-        result = result.followed_by(done)
+        result = result.join(done)
         if done.model is None:
             break
         if done.model is not model:

@@ -61,7 +61,7 @@ class ReachUnrolled:
         again = self.reach.apply(done.model, facts, allowance)
         facts.survey = survey
         result_after = replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
-        return _explain_refusals(Result(done.model, done.changes, ()).followed_by(result_after), done)
+        return _explain_refusals(Result(done.model, done.changes, ()).join(result_after), done)
 
 
 def _explain_refusals(result: Result, done: Unrolled) -> Result:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import TensorShapeProto
 
 
-def changed(source: ModelProto, asked: Ends) -> tuple[ModelProto, tuple[Change, ...]]:
+def change_ends(source: ModelProto, asked: Ends) -> tuple[ModelProto, tuple[Change, ...]]:
     """A copy with other inputs and outputs, and what was done; the model itself where nothing is asked.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from opshift.passes.inputs import matching
-from opshift.passes.inputs.interface import known
+from opshift.passes.inputs.interface import check_name
 from opshift.passes.inputs.parts import Cut
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import ModelProto, TypeProto, default_domain
@@ -41,9 +41,11 @@ def find_border(model: ModelProto, asked: Cut) -> Border:
         return _ends_around(pieces, asked)
     outputs = [value.name for value in model.graph.output if value.name in pieces.makers]
     if asked.to:
-        outputs = list(dict.fromkeys(name for text in asked.to for name in _named(pieces, text, [*pieces.makers])))
+        outputs = list(
+            dict.fromkeys(name for text in asked.to for name in _select_values(pieces, text, [*pieces.makers]))
+        )
     held = [*pieces.makers, *pieces.given, *pieces.held]
-    start = list(dict.fromkeys(name for text in asked.start for name in _named(pieces, text, held)))
+    start = list(dict.fromkeys(name for text in asked.start for name in _select_values(pieces, text, held)))
     named = set(start)
     start, nodes = _with_siblings(pieces, outputs, start)
     read = {name for index in nodes for name in pieces.reads(index)}
@@ -69,12 +71,12 @@ def _with_siblings(pieces: Pieces, outputs: list[str], start: list[str]) -> tupl
         start = [*start, *more]
 
 
-def _named(pieces: Pieces, text: str, among: Sequence[str]) -> list[str]:
+def _select_values(pieces: Pieces, text: str, among: Sequence[str]) -> list[str]:
     """The values that a name stands for: its own, those of the node of that name, or all that are like a pattern."""
     if text not in among and (node := next((n for n in pieces.nodes if n.name == text), None)) is not None:
         return [name for name in node.output if name]
     if "*" not in text and text not in among:
-        known(text, [*among, *filter(None, (node.name for node in pieces.nodes))], "value or node")
+        check_name(text, [*among, *filter(None, (node.name for node in pieces.nodes))], "value or node")
     return matching.select(text, among, "value")
 
 
@@ -114,7 +116,7 @@ def _find_node(pieces: Pieces, name: str) -> int:
             raise ValueError(
                 f"{name!r} is inside a subgraph of {node.name or node.output[0]!r}; give the name of that node"
             )
-    known(name, [*filter(None, (node.name for node in pieces.nodes)), *pieces.makers], "node")
+    check_name(name, [*filter(None, (node.name for node in pieces.nodes)), *pieces.makers], "node")
     raise AssertionError("known raises")
 
 

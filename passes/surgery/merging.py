@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from opshift.passes.inputs.interface import known, required
+from opshift.passes.inputs.interface import check_name, required_inputs
 from opshift.passes.model import schemas
 from opshift.passes.model.editing import renaming
 from opshift.passes.model.imports import opsets
@@ -44,12 +44,12 @@ def connections(first: ModelProto, second: ModelProto, asked: Iterable[tuple[str
     taken = {value.name: value.type for value in second.graph.input}
     found: dict[str, str] = {}
     for output, name in asked:
-        known(output, {**outputs, **dict.fromkeys(required(first))}, "output or input", "the first model")
-        known(name, taken, "input", "the second model")
+        check_name(output, {**outputs, **dict.fromkeys(required_inputs(first))}, "output or input", "the first model")
+        check_name(name, taken, "input", "the second model")
         if name in found:
             raise ValueError(f"input {name!r} of the second model is connected twice")
         found[name] = output
-    needed = list(required(second))
+    needed = list(required_inputs(second))
     if not found:
         found = {name: name for name in needed if name in outputs}
     if not found and len(outputs) == len(needed) == 1:
@@ -177,7 +177,8 @@ def _rename_nodes(one: ModelProto, other: ModelProto) -> None:
 def _join_sizes(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
     """Let connected values have one size: the number where either declares one, else the first model's name.
 
-    A batch of any size that meets one of 2 is 2 wherever it is declared. Sizes that only share a name get another one.
+    A batch of any size that meets one of 2 is 2 wherever it is declared, and so is the size of an input that an output
+    has under another name. Sizes that only share a name get another one.
     """
     yielded = {value.name: value.type for value in (*one.graph.input, *one.graph.output)}
     names: dict[str, str | int] = {}
@@ -189,6 +190,7 @@ def _join_sizes(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
                     names.setdefault(mine.dim_param, its.dim_param or its.dim_value)
                 elif mine.dim_value and its.dim_param:
                     numbers.setdefault(its.dim_param, mine.dim_value)
+    numbers |= {size: numbers[name] for name, size in _find_input_sizes(one, passed, numbers).items()}
     names = {name: numbers.get(size, size) if isinstance(size, str) else size for name, size in names.items()}
     taken = set(_sizes(one))
     fresh = _Fresh(taken | set(_sizes(other)))
@@ -196,6 +198,35 @@ def _join_sizes(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
         names[name] = fresh.name(name)
     rename_sizes(other, names)
     rename_sizes(one, numbers)
+
+
+_PROBES = (11, 13, 17, 19, 23), (41, 37, 29, 43, 31)
+"""Sizes of inputs for which sizes of outputs are inferred; twice, as an output may have one of them by chance."""
+
+
+def _find_input_sizes(model: ModelProto, outputs: set[str], wanted: Collection[str]) -> dict[str, str]:
+    """Find which named size of an input each of these sizes of outputs is, under another name.
+
+    PyTorch names sizes of outputs after nodes, such as Addy_dim_0 for the batch.
+    """
+    of_inputs = list(dict.fromkeys(dim.dim_param for v in model.graph.input for dim in dims(v.type) if dim.dim_param))
+    if not set(wanted).difference(of_inputs) or not 0 < len(of_inputs) <= len(_PROBES[0]):
+        return {}
+    declared = [value for value in model.graph.output if value.name in outputs]
+    answers = []
+    for sizes in _PROBES:
+        probe = copy_model(model)
+        rename_sizes(probe, dict(zip(of_inputs, sizes, strict=False)))
+        inferred = types_of(probe, [value.name for value in declared])
+        answers.append(
+            {
+                mine.dim_param: of_inputs[sizes.index(its.dim_value)]
+                for value in declared
+                for mine, its in zip(dims(value.type), dims(inferred.get(value.name, TypeProto())), strict=False)
+                if mine.dim_param in wanted and its.dim_value in sizes[: len(of_inputs)]
+            }
+        )
+    return {name: size for name, size in answers[0].items() if answers[1].get(name) == size and name != size}
 
 
 def _sizes(model: ModelProto) -> Iterable[str]:

@@ -32,7 +32,7 @@ from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over
 from opshift.passes.rewrite.retyping import keep_low_bits, retype_constants
 from opshift.passes.types.carriers import Carriers
-from opshift.passes.types.narrow_floats import round_to_power, rounded
+from opshift.passes.types.narrow_floats import round_floats, round_to_power
 
 T = TensorProto
 LARGEST = 2**31 - 1  # bytes: what a file without external data can hold
@@ -88,7 +88,7 @@ def _expand(source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str 
         held: list[NodeProto] = []
         for index, proto in enumerate(list(body.node)):
             for attribute, k, graph in subgraphs(proto):
-                expand(graph, scope.nested(graph, index, attribute, k))
+                expand(graph, scope.nested_scope(graph, index, attribute, k))
             node = Node(proto, scope, scope.opset, Builder(scope, scope.opset, proto))
             try:
                 step = _formula(node, carriers)
@@ -172,20 +172,20 @@ class _Retyping:
             for value in (*body.input, *body.output):
                 kinds = {kind.elem_type for kind in tensor_types(value.type)} & self.carriers.keys()
                 if self._retype(value.type) and body is self.model.graph:
-                    self._note(value.name, "value", f"It is {self._spelled(kinds)}")
+                    self._note(value.name, "value", f"It is {self._spell(kinds)}")
             for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
                 elem_type = tensor.data_type
                 if self.retype_tensor(tensor, tensor.name):
-                    self._note(tensor.name, "value", f"Its values are {self._spelled({elem_type})}")
+                    self._note(tensor.name, "value", f"Its values are {self._spell({elem_type})}")
 
     def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
-            self._body(graph, asked.nested(twin, index, attribute, k), scope)
+            self._body(graph, asked.nested_scope(twin, index, attribute, k), scope)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
         node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
         try:
-            return self._rewritten(node, question)
+            return self._rewrite(node, question)
         except CannotConvert as refused:
             domain = default_domain(proto.domain)
             self._ledger.refusals.append(
@@ -193,7 +193,7 @@ class _Retyping:
             )
         return [proto]
 
-    def _rewritten(self, node: Node, question: Node) -> list[NodeProto]:
+    def _rewrite(self, node: Node, question: Node) -> list[NodeProto]:
         proto, domain = node.proto, default_domain(node.domain)
         if (domain, proto.op_type) in self._local:
             return [proto]
@@ -218,9 +218,9 @@ class _Retyping:
         forms = [FORMATS[elem_type] if elem_type in self.carriers else None for elem_type in made]
         if not any(isinstance(form, Floats) for form in forms):
             return [proto]
-        return self._rounded_results(node, forms, made)
+        return self._round_results(node, forms, made)
 
-    def _rounded_results(self, node: Node, forms: list[Floats | Integers | None], made: list[int]) -> list[NodeProto]:
+    def _round_results(self, node: Node, forms: list[Floats | Integers | None], made: list[int]) -> list[NodeProto]:
         results = node.build.again(node.proto, node.inputs)
         results = [results] if isinstance(results, str) else list(results)
         for index, form in enumerate(forms):
@@ -237,8 +237,8 @@ class _Retyping:
     def round(self, build: Builder, x: str, form: Floats, work: int) -> str:
         """Values of a carrying type, rounded; in float32 at least, where quanta and logarithms are exact enough."""
         if work in (T.FLOAT, T.DOUBLE):
-            return rounded(build, x, form, work)
-        return str(build.Cast(rounded(build, str(build.Cast(x, to=T.FLOAT)), form, T.FLOAT), to=work))
+            return round_floats(build, x, form, work)
+        return str(build.Cast(round_floats(build, str(build.Cast(x, to=T.FLOAT)), form, T.FLOAT), to=work))
 
     def _chooses(self, question: Node) -> bool:
         if question.domain:
@@ -304,7 +304,7 @@ class _Retyping:
         tensor.CopyFrom(carried)
         return True
 
-    def _spelled(self, elem_types: set[int]) -> str:
+    def _spell(self, elem_types: set[int]) -> str:
         pairs = (
             f"{element_name(self.carriers[elem_type])} with the values of {element_name(elem_type)}"
             for elem_type in elem_types
@@ -372,7 +372,7 @@ def _cast_to(node: Node, question: Node, model: _Retyping, to: int) -> str | Non
         mode = question.attributes.get("round_mode", "up")
         value = round_to_power(build, value, form, work, saturate=saturate, mode=mode)
     else:
-        value = rounded(build, value, form, work, saturate=saturate)
+        value = round_floats(build, value, form, work, saturate=saturate)
     return value if carrier == work else str(build.Cast(value, to=carrier))
 
 

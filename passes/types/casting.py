@@ -174,7 +174,7 @@ class Casting:
             name = self._fresh(value.name, elem_type)
             self._cast(value, value.name, name, elem_type, outside=False)
             return name
-        made = self._original(value) or constants.converted(
+        made = self._original(value) or constants.convert_constant(
             value.tensor, elem_type, self._folder, limit or None, lazy=True
         )
         if made is None:
@@ -300,7 +300,7 @@ class Casting:
             if narrow:
                 elem_type = mapping[value.elem_type]
                 if at == 0:
-                    self._named(place, node, value, elem_type)
+                    self._name_type(place, node, value, elem_type)
                 if self._rounding and value.form == TENSOR:
                     raw = found
                     node.output[at] = self._names.fresh(f"{raw}/raw")
@@ -316,7 +316,7 @@ class Casting:
         if called is not None:
             node.op_type = self._function(called)
 
-    def _named(self, place: Place, node: NodeProto, value: Value, elem_type: int) -> None:
+    def _name_type(self, place: Place, node: NodeProto, value: Value, elem_type: int) -> None:
         """Let an attribute name the type that is made now."""
         named = NAMED.get(node.op_type) if not default_domain(node.domain) else None
         if named is not None:
@@ -329,7 +329,7 @@ class Casting:
         elif node.op_type == "ConstantOfShape":
             held = place.value_of(node, "value")
             held = held if held is not None else tensors.tensor([0.0], T.FLOAT)
-            made = self._original(value) or constants.converted(held, elem_type, self._folder)
+            made = self._original(value) or constants.convert_constant(held, elem_type, self._folder)
             if made is not None:
                 _set(node, make_attribute("value", made))
         elif node.op_type == "Optional" and not any(node.input):

@@ -43,11 +43,15 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
     narrow = solve(problem, _sizes(staying), staying.pulling)
-    if refusal := _lacked(problem):
+    if refusal := _find_lacking(problem):
         return Result(None, (), (refusal,))
-    if wanted.target and isinstance(staying, Fitting) and (refused := tuple(staying.refused(narrow, wanted.target))):
+    if (
+        wanted.target
+        and isinstance(staying, Fitting)
+        and (refused := tuple(staying.find_refusals(narrow, wanted.target)))
+    ):
         return Result(None, (), refused)
-    kept = tuple(_kept(problem, narrow))
+    kept = tuple(_find_kept(problem, narrow))
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
     if not (written.retyped or written.converted or written.casts or written.outside or written.dropped):
@@ -104,7 +108,7 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
     return None
 
 
-def _lacked(problem: Problem) -> Refusal | None:
+def _find_lacking(problem: Problem) -> Refusal | None:
     """Why it is of no use: operators that read most of the weights take the type from another opset on."""
     whole, lacking, first = 0, 0, 0
     op = ""
@@ -155,7 +159,7 @@ def _sizes(staying: Staying):  # type: ignore[no-untyped-def]
     return size
 
 
-def _kept(problem: Problem, narrow: list[bool]) -> Iterator[Kept]:
+def _find_kept(problem: Problem, narrow: list[bool]) -> Iterator[Kept]:
     """The nodes that could have changed, and did not."""
     seen: set[tuple[int, int]] = set()
     for variable, owner in enumerate(problem.owners):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.recoding import widened
+from opshift.passes.model.recoding import widen
 from opshift.passes.records import dataclass
-from opshift.passes.types.formats import FORMATS, INTEGERS, Format, rounded
+from opshift.passes.types.formats import FORMATS, INTEGERS, Format, round_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,7 +118,7 @@ def _parts(tensor: TensorProto, folder: str | None) -> Iterator[np.ndarray[Any, 
     if place.length not in (None, left):
         raise ValueError("it has another size")
     buffer = bytearray(min(left, _PART * dtype.itemsize))
-    with tensor_data.opened(folder, place) as file:
+    with tensor_data.open_file(folder, place) as file:
         file.seek(place.offset)
         while left:
             view = memoryview(buffer)[: min(left, len(buffer))]
@@ -167,7 +167,7 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
     return None if array is None else array.astype(np.float32) if held.data_type == T.BFLOAT16 else array
 
 
-def converted(
+def convert_constant(
     tensor: TensorProto, target: int, folder: str | None, limit: float | None = None, *, lazy: bool = False
 ) -> TensorProto | None:
     """A constant in another type, each number rounded once; None where its data cannot be had.
@@ -188,7 +188,7 @@ def converted(
             return None
         if limit is not None and target not in INTEGERS:  # which are cut off
             held = _limit(held, limit, FORMATS[target])
-        data = rounded(held, target).tobytes()
+        data = round_array(held, target).tobytes()
     made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)
     if "metadata_props" in tensor.DESCRIPTOR.fields_by_name:
         made.metadata_props.extend(tensor.metadata_props)
@@ -238,7 +238,7 @@ def is_same(
         if limit is not None and narrow.data_type not in INTEGERS:
             expected = _limit(expected, limit, FORMATS[narrow.data_type])
         finite = np.isfinite(expected)
-        expected = widened(rounded(expected, narrow.data_type), narrow.data_type)
+        expected = widen(round_array(expected, narrow.data_type), narrow.data_type)
         if not np.array_equal(part, expected, equal_nan=True) or not (np.isfinite(expected) | ~finite).all():
             return False
     return True

@@ -5,7 +5,7 @@ from opshift.passes.types.carrying import carry_types
 from opshift.passes.types.changing import change
 from opshift.passes.types.describing import Convertible, count_types, describe
 from opshift.passes.types.ends import probes
-from opshift.passes.types.formats import FORMATS, as_floats, rounded
+from opshift.passes.types.formats import FORMATS, as_floats, round_array
 from opshift.passes.types.masks import MOVING
 from opshift.passes.types.simulating import simulate
 from opshift.passes.types.undoing import Undoing
@@ -29,7 +29,7 @@ __all__ = [
     "describe",
     "probes",
     "read_carriers",
-    "rounded",
+    "round_array",
     "simulate",
     "types",
     "types_of_target",

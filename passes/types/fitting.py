@@ -36,7 +36,7 @@ class Fitting(Staying):
         self.ranges: Ranges | None = None
 
     def find(self) -> None:
-        self._asked()
+        self._keep_asked()
         self._keep_operands()
         open_ends = self._open_ends()
         self._narrow_constants(open_ends)
@@ -70,7 +70,7 @@ class Fitting(Staying):
             elif self.problem.wanted.target or (node.op_type in ARITHMETIC and not default_domain(node.domain)):
                 self.pulling.add((id(place), index))
 
-    def refused(self, narrow: Sequence[bool], target: str) -> Iterator[Refusal]:
+    def find_refusals(self, narrow: Sequence[bool], target: str) -> Iterator[Refusal]:
         """Name the nodes that still compute with int64, or read sizes that are computed, which the target does not."""
         for place in self.problem.places:
             sizes = _only_of_sizes(place)
@@ -115,11 +115,11 @@ class Fitting(Staying):
             if value.tensor is not None and value.elem_type == T.INT64 and tensors.size(value.tensor) <= tensors.SMALL:
                 held = tensors.integers(value.tensor)
                 if held and not -MOST - 1 <= min(held) <= max(held) <= MOST:
-                    reached = self._reached(value)
+                    reached = self._follow_to_slices(value)
                     found.update(map(id, reached or ()))
         return found
 
-    def _reached(self, value: Value) -> list[Value] | None:
+    def _follow_to_slices(self, value: Value) -> list[Value] | None:
         """The values that a value is moved to, if all it comes to in the end are ends of Slice; else None."""
         found, pending = [value], [value]
         while pending:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.recoding import rounded as rounded
-from opshift.passes.model.recoding import widened
+from opshift.passes.model.recoding import round_array as round_array
+from opshift.passes.model.recoding import widen
 from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ def as_floats(array: np.ndarray[Any, Any], elem_type: int) -> np.ndarray[Any, An
     """Numbers of a type, bfloat16 as its bits, as float64."""
     import numpy as np
 
-    return widened(array, elem_type).astype(np.float64)
+    return widen(array, elem_type).astype(np.float64)

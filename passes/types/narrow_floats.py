@@ -20,7 +20,7 @@ _MARGIN = 2.0**-10
 """How far the logarithm is moved down, so that it is never too large; it is wrong by less."""
 
 
-def rounded(build: Builder, x: str, to: Floats, work: int, *, saturate: bool = True) -> str:
+def round_floats(build: Builder, x: str, to: Floats, work: int, *, saturate: bool = True) -> str:
     """Round floats of the type `work`, which holds all of `to`, to the nearest number of that type, ties to even.
 
     What is beyond the largest number becomes that where it saturates, or else an infinity or NaN, as Cast has it.

@@ -192,7 +192,7 @@ class Problem:
         for value in graph.input:
             if value.name in held:
                 continue
-            elem_type, form = described(value.type)
+            elem_type, form = describe_type(value.type)
             if self.moves(elem_type):
                 variable = WIDE if value.name in defaults else self._outside(elem_type, value.name, place)
                 self._add(place, value.name, elem_type, form, variable)
@@ -339,9 +339,9 @@ class Problem:
             if like is not None and not at and op not in _OTHERWISE:
                 elem_type, form = like.elem_type, like.form
             else:
-                elem_type, form = self._made(place, node, at, operand.elem_type, like)
+                elem_type, form = self._output_type(place, node, at, operand.elem_type, like)
             if not elem_type:
-                elem_type, form = declared(place, name)
+                elem_type, form = find_declared_type(place, name)
             if elem_type not in mapping:
                 if elem_type:
                     self._add(place, name, elem_type, form, FREE, index)
@@ -372,7 +372,7 @@ class Problem:
     def _is_like(self, place: Place, node: NodeProto) -> bool:
         return node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0)
 
-    def _made(self, place: Place, node: NodeProto, at: int, fixed: int, like: Value | None) -> tuple[int, str]:
+    def _output_type(self, place: Place, node: NodeProto, at: int, fixed: int, like: Value | None) -> tuple[int, str]:
         """The element type of an output, and what it is a tensor, a sequence or an optional of; 0 if unknown."""
         op, domain = node.op_type, default_domain(node.domain)
         if fixed:
@@ -391,7 +391,7 @@ class Problem:
                 return (held.data_type if held is not None else T.FLOAT), TENSOR
             if op == "Optional" and like is None:
                 held = place.value_of(node, "type")
-                kind, form = described(held) if held is not None else (0, "")
+                kind, form = describe_type(held) if held is not None else (0, "")
                 return kind, f"optional({form})"
         if not domain and at > 0 and op in STASHED:
             return int(place.value_of(node, "stash_type", T.FLOAT)), TENSOR
@@ -428,11 +428,11 @@ class Problem:
                 place.reads[index][at] = WIDE
                 self._read(value, WIDE, place, index, at)
         for name in filter(None, node.output):
-            elem_type, form = declared(place, name)
+            elem_type, form = find_declared_type(place, name)
             if elem_type:
                 self._add(place, name, elem_type, form, WIDE if self.moves(elem_type) else FREE, index)
         for inner in (each for found in self._body(place, node, index).values() for each in found):
-            self._given(inner, [None] * len(inner.graph.input))
+            self._add_inputs(inner, [None] * len(inner.graph.input))
             self._fill(inner)
             self._yields(inner, [WIDE] * len(inner.body.output))
 
@@ -482,11 +482,11 @@ class Problem:
         formals = list(inner.graph.input)
         skipped = len(formals) - states - scanned  # the counter and the condition of a Loop
         carried: list[int] = []
-        self._given(inner, [None] * skipped, at=0)
+        self._add_inputs(inner, [None] * skipped, at=0)
         for at in range(states + scanned):
             formal, name = formals[skipped + at], node.input[first + at]
             value = place.find(name) if name else None
-            elem_type, form = (value.elem_type, value.form) if value is not None else described(formal.type)
+            elem_type, form = (value.elem_type, value.form) if value is not None else describe_type(formal.type)
             variable = FREE
             if self.moves(elem_type):
                 variable = self.variable(elem_type, Owner(place, index))
@@ -520,10 +520,10 @@ class Problem:
         if operand is not None and self.target(value) not in operand.types:
             self.stay(variable, lacks(node, value, self, place))
 
-    def _given(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
+    def _add_inputs(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
         """Add what a body is given, as it is declared; what has no variable keeps its type."""
         for formal, variable in zip(list(inner.graph.input)[at:], variables, strict=False):
-            elem_type, form = described(formal.type)
+            elem_type, form = describe_type(formal.type)
             if elem_type:
                 wide = WIDE if self.moves(elem_type) else FREE
                 self._add(inner, formal.name, elem_type, form, wide if variable is None else variable)
@@ -616,26 +616,26 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
     return f"{node.op_type} does not accept {name}"
 
 
-def described(value_type: TypeProto) -> tuple[int, str]:
+def describe_type(value_type: TypeProto) -> tuple[int, str]:
     """The element type in a type, and the form around it, as schemas spell it; 0 for none."""
     which = value_type.WhichOneof("value")
     if which == "tensor_type":
         return value_type.tensor_type.elem_type, TENSOR
     if which == "sequence_type":
-        element, form = described(value_type.sequence_type.elem_type)
+        element, form = describe_type(value_type.sequence_type.elem_type)
         return element, f"seq({form})"
     if which == "optional_type":
-        element, form = described(value_type.optional_type.elem_type)
+        element, form = describe_type(value_type.optional_type.elem_type)
         return element, f"optional({form})"
     return 0, TENSOR
 
 
-def declared(place: Place, name: str) -> tuple[int, str]:
+def find_declared_type(place: Place, name: str) -> tuple[int, str]:
     """The type that a body declares of a value."""
     if isinstance(place.body, GraphProto):
         for value in (*place.body.value_info, *place.body.output):
             if value.name == name:
-                return described(value.type)
+                return describe_type(value.type)
     return 0, TENSOR
 
 

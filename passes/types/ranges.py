@@ -41,7 +41,7 @@ class Interval(NamedTuple):
     def size(self) -> float:
         return max(abs(self.low), abs(self.high))
 
-    def joined(self, other: Interval) -> Interval:
+    def join(self, other: Interval) -> Interval:
         return Interval(min(self.low, other.low), max(self.high, other.high), self.basis | other.basis)
 
 
@@ -174,7 +174,7 @@ class Ranges:
             elif node.op_type != "Constant" or default_domain(node.domain):
                 for at, name in enumerate(node.output):
                     if name:
-                        self._known[id(place), name] = self._made(place, node, at)
+                        self._known[id(place), name] = self._range_of_output(place, node, at)
 
     def _call(self, place: Place, index: int, node: NodeProto) -> None:
         inner = place.calls[index]
@@ -224,12 +224,12 @@ class Ranges:
                 last = self._find(inner, name)
                 self._known[id(place), made] = last if name not in yielded[: len(carried)] else _join([start, last])
 
-    def _made(self, place: Place, node: NodeProto, at: int) -> Known:
+    def _range_of_output(self, place: Place, node: NodeProto, at: int) -> Known:
         op = node.op_type
         if default_domain(node.domain):
             return None
         if _INDICES.get(op) == at:
-            return self._counted(place, node)
+            return self._range_of_sizes(place, node)
         if op == "Unique" and at:
             return SIZED
         read = [self._find(place, name) for name in node.input]
@@ -252,7 +252,7 @@ class Ranges:
         sizes = [size for size in shape or () if isinstance(size, int)]
         return (sizes, frozenset([BOUNDED])) if shape is not None and len(sizes) == len(shape) else None
 
-    def _counted(self, place: Place, node: NodeProto) -> Interval:
+    def _range_of_sizes(self, place: Place, node: NodeProto) -> Interval:
         """Sizes, or indices below them: known ones as they are."""
         largest = self._largest(place, place.find(node.input[0]))
         if largest is None:
@@ -278,14 +278,14 @@ class Ranges:
         """What a number that was cast lies between."""
         value = place.find(node.input[0])
         if value is None:
-            return _assumed("what is cast")
+            return _assume("what is cast")
         known = self.of(value)
         if known is not None:
             return Interval(trunc(known.low), trunc(known.high), known.basis)
-        return _TYPES.get(value.elem_type) or _assumed("what is cast to integers")
+        return _TYPES.get(value.elem_type) or _assume("what is cast to integers")
 
 
-def _assumed(what: str) -> Interval:
+def _assume(what: str) -> Interval:
     return Interval(-ASSUMED, ASSUMED, frozenset([f"{what} is between -2^20 and 2^20"]))
 
 
@@ -295,7 +295,7 @@ def _join(known: Iterable[Known]) -> Known:
         return None
     first, *rest = [each for each in held if each is not None]
     for each in rest:
-        first = first.joined(each)
+        first = first.join(each)
     return first
 
 

@@ -45,7 +45,7 @@ def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = (
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]
     for part in _parts(links, wide, heavy, count, root):
-        for variable in _kept(part, made, links, wide, heavy, problem, size):
+        for variable in _find_kept(part, made, links, wide, heavy, problem, size):
             narrow[variable] = False
     return [narrow[root[variable]] for variable in range(count)]
 
@@ -122,7 +122,7 @@ def _parts(
     return parts
 
 
-def _kept(
+def _find_kept(
     part: tuple[set[int], list[int]],
     made: dict[int, list[Value]],
     links: list[Link],

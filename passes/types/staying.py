@@ -69,7 +69,7 @@ class Staying:
     def find(self) -> None:
         """Find all reasons."""
         problem = self.problem
-        self._asked()
+        self._keep_asked()
         if not problem.wanted.narrows:
             return
         for value in list(problem.values()):
@@ -80,13 +80,13 @@ class Staying:
                 rule = RULES.get(op)
                 if rule is not None:
                     rule(self, place, index, place.nodes[index])
-        self._measured()
+        self._keep_measured()
 
     # --- what is asked ------------------------------------------------------------------------------------------
 
-    def _asked(self) -> None:
+    def _keep_asked(self) -> None:
         wanted = self.problem.wanted
-        before = self._kept_before()
+        before = self._read_kept_before()
         if not (wanted.keep or wanted.only or wanted.held or before or wanted.seen):
             return
         nodes = [node for place in self.problem.places for node in place.nodes]
@@ -130,7 +130,7 @@ class Staying:
             if maker is not None and maker.op_type not in HEAVY:
                 pending += [value.place.find(name) for name in maker.input]
 
-    def _kept_before(self) -> dict[str, str]:
+    def _read_kept_before(self) -> dict[str, str]:
         """What an earlier run kept, by the name of the first output."""
         if not self.problem.wanted.narrows:
             return {}
@@ -447,7 +447,7 @@ class Staying:
         if elem_type and least is not None and 0 < least <= self.format(elem_type).vanishes_below:
             self._guards(place, node, least, self.format(elem_type))
 
-    def carried(self, place: Place, index: int, node: NodeProto) -> None:
+    def running_sums(self, place: Place, index: int, node: NodeProto) -> None:
         """CumSum."""
         if self._is_narrowed(place, index):
             self.node(place, index, "it adds up along an axis")
@@ -485,12 +485,12 @@ class Staying:
         if made is None or form.most > 1e30:
             return
         if node.op_type == "Exp":
-            self._unbounded(made, form, f"its result may be beyond the range of {form.name}")
+            self._keep_unbounded(made, form, f"its result may be beyond the range of {form.name}")
             return
         squares = node.op_type == "Mul" and node.input[0] == node.input[1]
         power = self.scalar(place.find(node.input[1])) if node.op_type == "Pow" else 2.0 if squares else None
         if power is not None and power > 1 and not self._is_bounded(place, node.input[0]):
-            self._unbounded(made, form, f"its squares may be beyond the range of {form.name}")
+            self._keep_unbounded(made, form, f"its squares may be beyond the range of {form.name}")
 
     def _is_bounded(self, place: Place, name: str) -> bool:
         """Whether a value lies between -1 and 1, or about so, by what makes it."""
@@ -499,7 +499,7 @@ class Staying:
             value = value.place.find(value.place.nodes[value.maker].input[0])
         return value is not None and value.maker >= 0 and value.place.nodes[value.maker].op_type in _BOUNDED
 
-    def _unbounded(self, value: Value, form: Format, why: str) -> None:
+    def _keep_unbounded(self, value: Value, form: Format, why: str) -> None:
         """Let a value keep its type that may be large, and what is made of it until it is bounded again."""
         path = [value]
         ends = False
@@ -629,14 +629,14 @@ class Staying:
         elif seen is None or seen.most * self._head > _COORDINATES:
             self.node(place, index, "its boxes are coordinates, which are rounded")
 
-    def quantized(self, place: Place, index: int, node: NodeProto) -> None:
+    def quantization(self, place: Place, index: int, node: NodeProto) -> None:
         """Below opset 19 the operators of a quantized part take float32 alone, and so does what stands between."""
         if place.opsets.get("", 1) >= 19:
             self._together(place, index, node)
         elif node.op_type == "QuantizeLinear":
-            self._quantized_part(place, node)
+            self._keep_quantized_part(place, node)
 
-    def _quantized_part(self, place: Place, node: NodeProto) -> None:
+    def _keep_quantized_part(self, place: Place, node: NodeProto) -> None:
         """Nodes between DequantizeLinear and QuantizeLinear, which runtimes fuse with both."""
         path, pending = list[int](), [(node.input[0], 0)]
         while pending:
@@ -706,7 +706,7 @@ class Staying:
 
     # --- what was seen ------------------------------------------------------------------------------------------
 
-    def _measured(self) -> None:
+    def _keep_measured(self) -> None:
         if self._ranges is None:
             return
         for value in list(self.problem.main.values.values()):
@@ -767,7 +767,7 @@ RULES: dict[str, Rule] = {
         ),
         Staying.sums,
     ),
-    **dict.fromkeys(("CumSum", "CumProd", "DFT", "STFT", "MelWeightMatrix"), Staying.carried),
+    **dict.fromkeys(("CumSum", "CumProd", "DFT", "STFT", "MelWeightMatrix"), Staying.running_sums),
     **dict.fromkeys(
         (
             *("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LpNormalization"),
@@ -783,7 +783,7 @@ RULES: dict[str, Rule] = {
     "Cast": Staying.casts,
     **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), Staying.compares),
     **dict.fromkeys(("RoiAlign", "MaxRoiPool", "GridSample"), Staying.positions),
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), Staying.quantized),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), Staying.quantization),
     **dict.fromkeys(("Loop", "Scan"), Staying.accumulates),
 }
 """The rule for each operator that has one. A new rule is a method and a line here."""

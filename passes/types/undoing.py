@@ -64,7 +64,7 @@ class Undoing:
                 return value.name
         return ""
 
-    def restored(self) -> ModelProto:
+    def restore(self) -> ModelProto:
         """The model with the types that values have in the source, and with the source's constants, in its folder."""
         for value, held in _constants(self._problem):
             before = self._constants.get(self._keys[id(value)])

@@ -150,8 +150,8 @@ def types(
     mapping: dict[int, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         source, equals, target = part.partition("=")
-        reached = known(target if equals else source)
-        for start in (known(source),) if equals else SOURCES[reached]:
+        reached = find_type(target if equals else source)
+        for start in (find_type(source),) if equals else SOURCES[reached]:
             if mapping.setdefault(start, reached) != reached:
                 raise ValueError(f"--types names two types for {FORMATS[start].name}; give one")
             if (start in INTEGERS) != (reached in INTEGERS):
@@ -171,7 +171,7 @@ def types(
     return Types(mapping, how, at, _patterns(keep), _patterns(only), _budgets(budget))
 
 
-def known(name: str) -> int:
+def find_type(name: str) -> int:
     """The number of a type that a user names; raises `ValueError` for others."""
     found = NAMES.get(name.strip().lower())
     if found is None:
@@ -189,7 +189,7 @@ def _interface(held: list[str]) -> tuple[str, dict[str, int]]:
     for text in held:
         name, equals, kind = text.removeprefix("input:").removeprefix("output:").rpartition("=")
         if equals:
-            at[name] = known(kind)
+            at[name] = find_type(kind)
         elif text in (KEEP, NARROW):
             how = text
         else:

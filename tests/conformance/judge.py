@@ -93,7 +93,7 @@ def _judge(case: Case, target: int, ops: Sequence[Op], refinement: Refinement) -
             result = Goal({"": target}, carriers=carriers).run(case.model)
         if result.model is not None:
             stages = Goal(refinement=refinement).stages()
-            result = result.followed_by(apply_stages(stages, result.model, Facts(), Allowance()))
+            result = result.join(apply_stages(stages, result.model, Facts(), Allowance()))
     except Exception as error:
         refused = isinstance(error, InvalidModel) and checked(case.model)  # onnx.checker must agree
         return verdict(REFUSED if refused else CRASHED, f"{type(error).__name__}: {error}")

@@ -96,8 +96,8 @@ def test_every_definition_is_a_valid_function():
 
 
 def test_lookup_of_what_is_not_defined():
-    assert not functions.defined("", "NoSuchOperator")
-    assert not functions.defined("elsewhere", "ReduceL1")
+    assert not functions.has_definition("", "NoSuchOperator")
+    assert not functions.has_definition("elsewhere", "ReduceL1")
     assert functions.find("", "ReduceL1", TensorProto.STRING) is None
 
 

@@ -24,7 +24,7 @@ def with_weight():
 
 
 def test_a_weight_can_be_read_while_it_is_lent():
-    with bridge.lent(with_weight()) as (proto, _):
+    with bridge.lend(with_weight()) as (proto, _):
         tensor = proto.graph.initializer[0]
         assert proto.ByteSize() < 300
         read = tensor_data.load(tensor, None)
@@ -35,7 +35,7 @@ def test_a_weight_can_be_read_while_it_is_lent():
 
 def test_a_weight_comes_back_under_another_name_and_in_a_subgraph():
     given = with_weight()
-    with bridge.lent(given) as (proto, back):
+    with bridge.lend(given) as (proto, back):
         inner = onnx.helper.make_graph(
             [onnx.helper.make_node("Identity", ["v"], ["o"])], "g", [], [onnx.ValueInfoProto(name="o")]
         )
@@ -53,7 +53,7 @@ def test_a_weight_comes_back_under_another_name_and_in_a_subgraph():
 def test_the_model_is_whole_when_its_tensors_are_away():
     given = with_weight()
     tensor = given.graph.initializers["w"].const_value
-    with bridge.lent(given):
+    with bridge.lend(given):
         assert given.graph.initializers["w"].const_value is tensor
 
 
@@ -61,7 +61,7 @@ def test_tensors_that_cannot_be_read_are_unknown():
     tensor = onnx_ir.ExternalTensor("gone.bin", 0, 4, onnx_ir.DataType.FLOAT, shape=onnx_ir.Shape([1]), name="w")
     given = with_weight()
     given.graph.initializers["w"].const_value = tensor
-    with bridge.lent(given) as (proto, back):
+    with bridge.lend(given) as (proto, back):
         assert tensor_data.load(proto.graph.initializer[0], None) is None
         assert back(proto).graph.initializers["w"].const_value is tensor
 

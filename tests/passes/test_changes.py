@@ -54,17 +54,17 @@ def test_results_of_stages_add_up():
         ModelProto(), (moved, wrong), (), before, after, absent=("F",), stages=(StageReport("convert", 2, 0.1),)
     )
     then = Result(ModelProto(), (folded, wrong), (), after, last, folded=1, stages=(StageReport("fold", 2, 0.2),))
-    both = first.followed_by(then)
+    both = first.join(then)
     assert both.changes == (moved, wrong, folded), "a wrong declaration is told once"
     assert (both.before, both.after, both.folded, both.absent) == (before, last, 1, ("F",))
     assert [stage.name for stage in both.stages] == ["convert", "fold"]
-    idle = both.followed_by(Result(both.model, (), (), folded=0))
+    idle = both.join(Result(both.model, (), (), folded=0))
     assert (idle.changes, idle.after, idle.folded) == (both.changes, last, 1)
-    assert first.followed_by(Result(None, (), ())).model is None
+    assert first.join(Result(None, (), ())).model is None
 
 
 def test_counts_of_another_model_are_not_those_of_the_source():
     fixed = Result(ModelProto(), (Change("x", "input", "", 0, 0, "fixed"),), ())
-    assert fixed.followed_by(Result(ModelProto(), (), (), {("", "Add"): 1}, {("", "Add"): 1})).before is None
+    assert fixed.join(Result(ModelProto(), (), (), {("", "Add"): 1}, {("", "Add"): 1})).before is None
     idle = Result(ModelProto(), (), ())
-    assert idle.followed_by(Result(ModelProto(), (), (), {("", "Add"): 1}, None)).before == {("", "Add"): 1}
+    assert idle.join(Result(ModelProto(), (), (), {("", "Add"): 1}, None)).before == {("", "Add"): 1}

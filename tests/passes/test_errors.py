@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from opshift.passes.changes import Change
-from opshift.passes.errors import Refusal, Refused, function_place, grouped, reason
+from opshift.passes.errors import Refusal, Refused, function_place, group_refusals, reason
 
 
 def refusal(node, why, op="Gelu", since=20):
@@ -14,38 +14,40 @@ def refusal(node, why, op="Gelu", since=20):
 
 def test_one_refusal_is_told_as_it_is():
     one = refusal("a", "axis=3; supported: 1")
-    assert grouped([one]) == [str(one)]
+    assert group_refusals([one]) == [str(one)]
 
 
 def test_nodes_of_one_reason_stand_in_one_line_three_of_them_by_name():
-    told = grouped([refusal(name, "no rank") for name in "abcde"])
+    told = group_refusals([refusal(name, "no rank") for name in "abcde"])
     assert told == ['5 x Gelu "a" "b" "c" and 2 more (opset 20 -> 19): no rank']
 
 
 def test_reasons_that_differ_in_names_alone_are_one_reason():
-    told = grouped([refusal("a", f'its replacement needs Mul: "v{k}" is an integer') for k in range(75)])
+    told = group_refusals([refusal("a", f'its replacement needs Mul: "v{k}" is an integer') for k in range(75)])
     assert told == ['Gelu "a" (opset 20 -> 19): its replacement needs Mul: "v0" is an integer (and 74 more like it)']
 
 
 def test_numbers_are_other_reasons_and_more_than_three_are_counted():
-    told = grouped([refusal("a", f"axis={k}; supported: 1") for k in range(5)])
+    told = group_refusals([refusal("a", f"axis={k}; supported: 1") for k in range(5)])
     assert [line.partition("axis=")[2][:1] for line in told] == ["0", "1", "2", ""]
     assert told[-1] == "and 2 more"
 
 
 def test_a_report_has_five_lines_and_counts_the_rest():
-    told = grouped([refusal("a", "x", f"Op{k}") for k in range(9)])
+    told = group_refusals([refusal("a", "x", f"Op{k}") for k in range(9)])
     assert len(told) == 6
     assert told[-1] == "and 4 more"
 
 
 def test_operators_that_one_replacement_needs_share_a_line():
-    told = grouped([refusal("a", f'its replacement needs {op}: "v" is int64') for op in ("Sub", "Mul", "Add")])
+    told = group_refusals([refusal("a", f'its replacement needs {op}: "v" is int64') for op in ("Sub", "Mul", "Add")])
     assert told == ['Gelu "a" (opset 20 -> 19): its replacement needs Sub: "v" is int64 (and 2 more like it)']
 
 
 def test_each_operator_has_lines_of_its_own():
-    assert [line.split()[0] for line in grouped([refusal("a", "x"), refusal("b", "x", "Celu"), refusal("c", "x")])] == [
+    assert [
+        line.split()[0] for line in group_refusals([refusal("a", "x"), refusal("b", "x", "Celu"), refusal("c", "x")])
+    ] == [
         "2",
         "Celu",
     ]

@@ -8,11 +8,11 @@ from opshift.passes import progress
 
 def test_a_callback_hears_what_is_told_meanwhile_and_the_inner_one_alone():
     outer, inner = [], []
-    with progress.heard(lambda *told: outer.append(told)):
+    with progress.listen(lambda *told: outer.append(told)):
         progress.tell("read")
-        with progress.heard(lambda *told: inner.append(told)):
+        with progress.listen(lambda *told: inner.append(told)):
             progress.tell("run", 1, 3)
-        with progress.heard(None):
+        with progress.listen(None):
             progress.tell("compare")
     progress.tell("nobody hears this")
     assert outer == [("read", 0, 0), ("compare", 0, 0)]
@@ -23,7 +23,7 @@ def test_a_callback_that_raises_is_heard_no_more():
     def fails(*_):
         raise KeyError("heard")
 
-    with pytest.raises(KeyError), progress.heard(fails):
+    with pytest.raises(KeyError), progress.listen(fails):
         progress.tell("run")
     progress.tell("run")
 
@@ -39,7 +39,7 @@ def test_what_is_relayed_is_told_there_alone(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "opshift")
     monkeypatch.setattr(progress, "_relay", [])
     there, here = [], []
-    progress.relayed(lambda *told: there.append(told))
-    with progress.heard(lambda *told: here.append(told)):
+    progress.relay(lambda *told: there.append(told))
+    with progress.listen(lambda *told: here.append(told)):
         progress.tell("run", 1, 2)
     assert (there, here, caplog.messages) == ([("run", 1, 2)], [], [])

@@ -116,7 +116,7 @@ VECTORS = {
 
 def attempt(model, target, folder, *options):
     """What the command line says of a model within limits."""
-    most = MEMORY + (process.held())
+    most = MEMORY + (process.memory_in_use())
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     (folder / "in.onnx").write_bytes(model.SerializeToString())

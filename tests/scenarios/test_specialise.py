@@ -66,8 +66,8 @@ def test_a_value_may_lie_in_a_file(here):
 def test_a_wrong_branch_is_noticed(here, monkeypatch, capsys):
     from opshift.passes.optimization import courses
 
-    taken = courses.branches.taken
-    monkeypatch.setattr(courses.branches, "taken", lambda node, condition: taken(node, not condition))
+    branch_of = courses.branches.branch_of
+    monkeypatch.setattr(courses.branches, "branch_of", lambda node, condition: branch_of(node, not condition))
     assert cli.main(["convert", "in.onnx", "out.onnx", *FIXED]) == 4
     assert "DIFFERENT" in capsys.readouterr().out
 

@@ -52,7 +52,7 @@ class Rewriting:
         nodes: list[NodeProto] = []
         for index, (node, source) in enumerate(zip(graph.node, scope.body.node, strict=True)):
             for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
-                self._within(inner, scope.nested(twin, index, attribute, k), parts, grade)
+                self._within(inner, scope.nested_scope(twin, index, attribute, k), parts, grade)
             put = parts(graph, node, scope) if self.calls(node) else []
             nodes += put or [node]
             if put:

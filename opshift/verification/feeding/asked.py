@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from opshift.passes.inputs.interface import fits, known, of_type, required, tensor
+from opshift.passes.inputs.interface import check_name, fits, of_type, required_inputs, tensor
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.sizes import sizes as parsed_sizes
-from opshift.passes.inputs.wanted import ResolvedInputs, Values, Wanted, resolved
+from opshift.passes.inputs.wanted import ResolvedInputs, Values, Wanted, resolve
 from opshift.passes.inputs.wanted import values as parsed_values
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
@@ -21,7 +21,7 @@ from opshift.passes.spelling import texts
 from opshift.verification.tolerances import Given, Tolerances, tolerances
 
 Feeds = Mapping[str, Any]
-Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds]
+Inputs = str | os.PathLike[str] | Feeds | Sequence[Feeds | str | os.PathLike[str]]
 Engines = str | Sequence[str]
 Ranges = str | Mapping[str, tuple[float, float]] | tuple[float, float] | Iterable[str]
 
@@ -34,7 +34,7 @@ class Asked:
     """The user's options for a verification.
 
     Attributes:
-        inputs: a file or a folder, arrays by name, or several of the latter.
+        inputs: a file or a folder, arrays by name, or several of these.
         shapes: by the name of an input.
         sizes: by the name of a symbolic dimension.
         ranges: the least and the largest number, by the name of an input; the empty name stands for all others.
@@ -142,7 +142,7 @@ def _read_engines(given: Engines | None) -> tuple[str, ...]:
 
     names = given.split(",") if isinstance(given, str) else texts(given, "give engines by name")
     for name in names:
-        known(name, JUDGES, "engine", whose="opshift")
+        check_name(name, JUDGES, "engine", whose="opshift")
         if name in _OPTIONAL:
             _check_installed(name)
     if len(names) > 2:
@@ -220,28 +220,26 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
         OSError: a file cannot be read.
     """
-    wanted = _add_fixed(wanted, resolved(Wanted(values=wanted.values), model))
-    given = required(model)
+    wanted = _add_fixed(wanted, resolve(Wanted(values=wanted.values), model))
+    given = required_inputs(model)
     for name in (*(wanted.shapes.keys() - wanted.values.keys()), *filter(None, wanted.ranges)):
-        known(name, given, "input")
+        check_name(name, given, "input")
     symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim} - {""}
     for name in wanted.sizes:
-        known(name, symbols, "symbolic dimension")
+        check_name(name, symbols, "symbolic dimension")
     for name, shape in wanted.shapes.items():
         if name not in given:  # a default, which is set
             continue
         fits(name, given[name], shape)
         _check_sizes(name, given[name], shape, wanted.sizes)
     for name in filter(None, wanted.tolerances):
-        known(name, [value.name for value in model.graph.output], "output")
+        check_name(name, [value.name for value in model.graph.output], "output")
     for name, bounds in wanted.ranges.items():
         if name:
             _check_range(name, given[name], bounds)
     if wanted.inputs is None:
         return wanted
-    from opshift.verification.feeding import files
-
-    sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _read_sets(wanted)
+    sets = _read_sets(wanted.inputs, given)
     if not sets:
         raise ValueError("the list of inputs is empty")
     if (wanted.runs or 0) > len(sets):
@@ -254,7 +252,7 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
 
 def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
     """Add sizes and values that the conversion fixes; raises as `checked`."""
-    return check_inputs(_add_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
+    return check_inputs(_add_fixed(wanted, resolve(fixed, model)) if fixed else wanted, model)
 
 
 def remaining(wanted: Asked, model: ModelProto) -> Asked:
@@ -262,7 +260,7 @@ def remaining(wanted: Asked, model: ModelProto) -> Asked:
 
     Runs after sizes were fixed, before the result is measured.
     """
-    given = required(model)
+    given = required_inputs(model)
     symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim}
     inputs = wanted.inputs
     if isinstance(inputs, tuple):
@@ -294,12 +292,18 @@ def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
     )
 
 
-def _read_sets(wanted: Asked) -> list[Feeds]:
-    """Read inputs given in Python as one set or a list of sets. Part of `check_inputs`."""
-    given: Any = wanted.inputs
-    sets = [given] if isinstance(given, Mapping) else list(given)
-    if not all(isinstance(one, Mapping) for one in sets):
-        raise ValueError("give inputs as a path, as arrays by name, or as a list of those")
+def _read_sets(inputs: Any, given: Mapping[str, TypeProto]) -> list[Feeds]:
+    """Read inputs given as one set, a path, or a list of those. Part of `check_inputs`."""
+    from opshift.verification.feeding import files
+
+    sets: list[Feeds] = []
+    for one in [inputs] if isinstance(inputs, (Mapping, str, os.PathLike)) else inputs:
+        if isinstance(one, Mapping):
+            sets.append(one)
+        elif isinstance(one, (str, os.PathLike)):
+            sets += files.read(one, given)
+        else:
+            raise ValueError("give inputs as a path, as arrays by name, or as a list of those")
     return sets
 
 
@@ -307,7 +311,7 @@ def _convert_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -
     """Convert a set of inputs to the types that engines take. Part of `check_inputs`."""
     converted = {}
     for name, value in held.items():
-        known(name, given, "input")
+        check_name(name, given, "input")
         converted[name] = of_type(name, value, given[name])
         asked_for = wanted.shapes.get(name)
         if asked_for is not None and getattr(converted[name], "shape", asked_for) != asked_for:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.inputs.interface import tensor
-from opshift.passes.inputs.sizes import computed, terms
+from opshift.passes.inputs.sizes import evaluate_sum, terms
 from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
@@ -95,7 +95,7 @@ def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
     if (symbol or where) in sizes:
         return sizes[symbol or where]
     parts = terms(symbol)
-    return choice.size if parts is None else computed(parts, sizes, choice.size)
+    return choice.size if parts is None else evaluate_sum(parts, sizes, choice.size)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import islice
 from time import process_time
 from typing import Any
 
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.verification import isolation, trees
@@ -87,7 +87,7 @@ def running(
     for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem, open_marked):
         yielded.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
-            files.save(wanted.save, yielded, required(side.model))
+            files.save(wanted.save, yielded, required_inputs(side.model))
         yield fed
 
 
@@ -96,10 +96,10 @@ def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = Non
 
     Runs before inputs are drawn.
     """
-    taken = required(model)
+    taken = required_inputs(model)
     if beside is not None:
         kept = {name: value_type for name, value_type in taken.items() if name not in wanted.values}
-        others = {name: value_type for name, value_type in required(beside).items() if name not in wanted.values}
+        others = {name: value_type for name, value_type in required_inputs(beside).items() if name not in wanted.values}
         taken = {**taken, **unite(kept, others)}
     return Problem(model, taken, meanings(model, taken), wanted)
 
@@ -148,14 +148,14 @@ def _plan(side: Side, problem: Problem) -> Plan:
 def _run_in_copy(run: Run) -> Run:
     """Make a function that runs the model in a copy of this process, so that a crash is an `EngineError`."""
 
-    def survived(given: Feeds) -> list[Any]:
+    def survive(given: Feeds) -> list[Any]:
         """Run the model in a copy of this process; a crash is an `EngineError`."""
         try:
             return isolation.call(run, given)
         except isolation.Ended as ended:
             raise EngineError(str(ended)) from None
 
-    return survived
+    return survive
 
 
 def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[[], Run]) -> Iterator[Fed]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
 from opshift.verification.trees import is_classical
@@ -71,7 +71,7 @@ def hanging(model: ModelProto) -> set[str]:
 
     Outputs that are not among them cannot move, so they give no remark.
     """
-    dependent = set(required(model))
+    dependent = set(required_inputs(model))
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):
             continue

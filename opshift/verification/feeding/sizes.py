@@ -199,7 +199,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
     left = iter([value_type for name, value_type in others.items() if name not in taken])
     same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
 
-    def known(dim: Any) -> Any:
+    def look_up(dim: Any) -> Any:
         """Look up what a dimension is equal to: a size, or another name. Used while both models' sizes are joined."""
         while dim in same:
             dim = same[dim]
@@ -211,13 +211,13 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
             raise EngineError(f'input "{name}" has {len(dims)} dimensions, in the second model {len(seconds)}')
         for axis, (dim, second) in enumerate(zip(dims, seconds, strict=True)):
             theirs = _key(second, name, axis)
-            one, other = known(_key(dim, name, axis)), known(theirs if is_fixed(second) else ("second", theirs))
+            one, other = look_up(_key(dim, name, axis)), look_up(theirs if is_fixed(second) else ("second", theirs))
             if isinstance(one, int) and isinstance(other, int) and one != other:
                 raise EngineError(f'axis {axis} of input "{name}" has size {one}, in the second model {other}')
             if one != other:
                 kept, gone = sorted((other, one), key=_worth)
                 same[gone] = kept
-    return {name: _write_sizes(name, value_type, known) for name, value_type in taken.items()}
+    return {name: _write_sizes(name, value_type, look_up) for name, value_type in taken.items()}
 
 
 def _key(dim: Any, name: str, axis: int) -> int | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from opshift.passes.analysis.inferring.cases import BY_OP, CASES, Case, Undo
+from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Op, bodies, declarations, with_nested
@@ -52,14 +53,12 @@ def infer_types(model: ModelProto, ops: Container[Op] | None = None) -> ModelPro
 
 def _infer(model: ModelProto, cases: Sequence[Case]) -> ModelProto:
     """Infer types of the model as the cases write it, which is taken back in the model and in the copy."""
-    import onnx.shape_inference
-
     undo: list[Undo] = []
     try:
         for case in cases:
             if case.rewrite is not None and (back := case.rewrite(model)) is not None:
                 undo.insert(0, back)
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        inferred = infer_shapes(model, data_prop=True)
     finally:
         for back in undo:
             back(model)

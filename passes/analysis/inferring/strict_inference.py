@@ -7,6 +7,7 @@ from collections.abc import Container
 from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.inferring.inferred_defaults import state_all
+from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 from opshift.passes.analysis.inferring.weightless import check_installed, room, without_weights
 from opshift.passes.changes import Change
 from opshift.passes.model.messages import ModelProto, TypeProto
@@ -16,13 +17,11 @@ from opshift.passes.model.types import has_shape
 
 def contradiction(source: ModelProto, *, checked: bool = True) -> str:
     """What ONNX's strict inference finds wrong with a model, as `onnx.checker` takes it, if so; empty for nothing."""
-    import onnx.shape_inference
-
     light = without_weights(source, checked=checked)
     check_installed(light)
     try:
         with process.at_most(lambda: room(light)):
-            onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+            infer_shapes(light, check_type=True, strict_mode=True)
     except MemoryError:
         return "vectors that it computes are too long"
     except Exception as error:
@@ -32,15 +31,13 @@ def contradiction(source: ModelProto, *, checked: bool = True) -> str:
 
 def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
     """The shapes of these values by ONNX's inference, whatever is declared of them."""
-    import onnx.shape_inference
-
     light = without_weights(model, checked=True)
     for value in declarations(light):
         if value.name in names:
             claims.forget(value.type)
     try:
         with process.at_most(lambda: room(light)):
-            inferred = onnx.shape_inference.infer_shapes(light)
+            inferred = infer_shapes(light)
     except Exception:  # what it cannot digest stays as it is declared
         return {}
     return {v.name: v.type for v in declarations(inferred) if v.name in names and has_shape(v.type)}

@@ -127,10 +127,10 @@ class StandInScope(Scope):
             self._spoil()
         return super().producer(name)
 
-    def held(self, name: str, most: int | None = None) -> TensorProto | None:
+    def initializer(self, name: str, most: int | None = None) -> TensorProto | None:
         """Record a question for the constant behind an input; give up if it is about an output of the call."""
         if name not in self._names:
-            return super().held(name, most)
+            return super().initializer(name, most)
         if name.startswith(f"{MARK}out"):
             self._spoil()
         tensor: TensorProto | None = self.ask("tensor" if most is None else "small", name)

@@ -20,7 +20,7 @@ from opshift.passes.conversion.replay.recording import (
     StandInScope,
     Unrepeatable,
 )
-from opshift.passes.model.encoding.fields import sized, tag
+from opshift.passes.model.encoding.fields import prefix_length, tag
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.records import dataclass
@@ -167,7 +167,7 @@ def _write_line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]
     form, picked = b"", list[int]()
     names = [*proto.input, *proto.output, *filter(None, [proto.name])]
     for field_number, name in zip([*fields, NodeProto.NAME_FIELD_NUMBER], names, strict=False):
-        form += tag(field_number) + (b"%b" if name in number else _literal(sized(name.encode())))
+        form += tag(field_number) + (b"%b" if name in number else _literal(prefix_length(name.encode())))
         picked += [number[name]] if name in number else []
     holds_graphs = any(True for _ in subgraphs(proto))
     rest_as_bytes = rest.SerializeToString()
@@ -197,12 +197,12 @@ def play(
     `names` are those of the call; those that are asked for are added.
     """
     context = scope.context
-    spelled = [sized(name.encode()) for name in names]
+    spelled = [prefix_length(name.encode()) for name in names]
     for ask in script.asks:
         if isinstance(ask, _AskAll):
             fresh_names = context.names.fresh_all(names[ask.stem], ask.tails)
             names += fresh_names
-            spelled += [sized(name.encode()) for name in fresh_names]
+            spelled += [prefix_length(name.encode()) for name in fresh_names]
         else:
             name, as_bytes = scope.spelled.get(ask.key) or _get_asked(ask, names, scope)
             names.append(name)
@@ -222,7 +222,7 @@ def play(
             proto.ParseFromString(encoded)
             result.append(proto)
         else:
-            result.append(_FIELDS[type(scope.body)] + sized(encoded))
+            result.append(_FIELDS[type(scope.body)] + prefix_length(encoded))
     recall_later(script, result, names, scope)
     if context.released:
         context.released.difference_update([names[number] for number in script.read])
@@ -248,10 +248,10 @@ def _get_asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, byte
     hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
     if ask.tensor is None:
         fresh = scope.context.names.fresh(hint)
-        return fresh, sized(fresh.encode())
+        return fresh, prefix_length(fresh.encode())
     shared = scope.shared.get(ask.key) or scope.constant(ask.tensor, hint)
     assert shared is not None, "the script of a graph is not played in a function"
-    scope.spelled[ask.key] = shared, sized(shared.encode())
+    scope.spelled[ask.key] = shared, prefix_length(shared.encode())
     return scope.spelled[ask.key]
 
 

@@ -35,7 +35,7 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
     Raises:
         Stays: it would be moved by more, leaves no room for the products, or only the run tells.
     """
-    found = of.dequantized(name)
+    found = of.find_dequantized(name)
     whole = found is not None and of.scope.elem_type(found.values) == T.INT32 and _is_zero(of, found.zero_point)
     if found is not None and whole and _is_product(of, found.scale, scales):
         numbers = of.scope.array(found.values)
@@ -46,7 +46,7 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
 
 
 def _round(of: Operands, build: Builder, name: str, scales: Scales) -> tuple[str, str]:
-    held, product, step = _held(of, name), _product(of, scales), of.number(scales.result)
+    held, product, step = _bias_numbers(of, name), _product(of, scales), of.number(scales.result)
     if held is None or held.ndim != 1 or product is None or step is None:
         raise Stays("its bias is not int32 in the scale of the products")
     with np.errstate(all="ignore"):
@@ -69,7 +69,7 @@ def _is_zero(of: Operands, zero_point: str) -> bool:
 
 def _is_product(of: Operands, name: str, scales: Scales) -> bool:
     """Whether a scale is that of the products: as a constant, or computed of both, which may be reshaped for it."""
-    made, own, product = of.made_by(name, "Mul"), of.scope.array(name), _product(of, scales)
+    made, own, product = of.maker_if(name, "Mul"), of.scope.array(name), _product(of, scales)
     if own is not None and product is not None:
         return own.size in (1, product.size) and bool((np.ravel(own) == product).all())
     factors = sorted(map(of.bare, (scales.x, scales.w)))
@@ -85,9 +85,9 @@ def _product(of: Operands, scales: Scales) -> Array | None:
     return np.multiply(product, np.float32(scales.factor), dtype=np.float32)
 
 
-def _held(of: Operands, name: str) -> Array | None:
+def _bias_numbers(of: Operands, name: str) -> Array | None:
     """The numbers of a constant bias, in floats or dequantized."""
-    found = of.dequantized(name)
+    found = of.find_dequantized(name)
     if found is None:
         held = of.scope.array(name)
         return held if held is not None and held.dtype == np.float32 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opshift.passes.fusion.quantization.operands import Operands, given, value_of
+from opshift.passes.fusion.quantization.operands import Operands, input_at, value_of
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.rewrite.builder import Builder
@@ -19,13 +19,13 @@ _LEAST = 16
 
 def weights(of: Operands, build: Builder, name: str, elem_type: int) -> tuple[list[str], dict[str, int]] | None:
     """The bytes of a matrix of weights, its scales and zero points, as MatMulNBits reads them, and its attributes."""
-    turned = of.made_by(name, "Transpose")
-    node = of.made_by(turned.input[0] if turned is not None else name, "DequantizeLinear")
+    turned = of.maker_if(name, "Transpose")
+    node = of.maker_if(turned.input[0] if turned is not None else name, "DequantizeLinear")
     if node is None or (turned is not None and list(value_of(turned, "perm", (1, 0))) != [1, 0]):
         return None
     rows_last = turned is None  # else a row holds what makes one output
     block, axis = value_of(node, "block_size", 0), value_of(node, "axis", 1)
-    held, scales, zeros = (of.scope.shape(part) if part else None for part in (*node.input[:2], given(node, 2)))
+    held, scales, zeros = (of.scope.shape(part) if part else None for part in (*node.input[:2], input_at(node, 2)))
     of_values = of.scope.elem_type(node.input[0])
     if held is None or len(held) != 2 or scales is None or len(scales) != 2 or block < _LEAST or block & (block - 1):
         return None
@@ -33,7 +33,7 @@ def weights(of: Operands, build: Builder, name: str, elem_type: int) -> tuple[li
         return None
     if "output_dtype" in {a.name for a in node.attribute} or not of.scope.is_constant(node.input[0]):
         return None
-    if given(node, 2) and (zeros != scales or not of.scope.is_constant(node.input[2])):
+    if input_at(node, 2) and (zeros != scales or not of.scope.is_constant(node.input[2])):
         return None
     size, rows = held if rows_last else held[::-1]
     if not isinstance(size, int) or not isinstance(rows, int):
@@ -50,7 +50,7 @@ def _pack(of: Operands, build: Builder, node: NodeProto, size: int, rows: int, *
     if not rows_last and elem_type not in _SIGNED and size % block == 0:
         bytes_ = of.scope.relabel_constant(node.input[0], T.UINT8, [rows, blocks, block * bits // 8])
     if bytes_ is None:
-        values = _unsigned(of, node.input[0], elem_type, rows_last=rows_last)
+        values = _to_unsigned(of, node.input[0], elem_type, rows_last=rows_last)
         if values is None:
             return None
         values = np.pad(values, ((0, 0), (0, blocks * block - size)))
@@ -59,7 +59,7 @@ def _pack(of: Operands, build: Builder, node: NodeProto, size: int, rows: int, *
     if rows_last:
         held, own = of.scope.array(scales), of.scope.elem_type(scales)
         scales = build.Transpose(scales, perm=[1, 0]) if held is None else build.constant(held.T, own)
-    zeros = _unsigned(of, given(node, 2), elem_type, rows_last=rows_last) if given(node, 2) else None
+    zeros = _to_unsigned(of, input_at(node, 2), elem_type, rows_last=rows_last) if input_at(node, 2) else None
     if zeros is None:
         zeros = np.full((rows, blocks), 2 ** (bits - 1) if elem_type in _SIGNED else 0, np.uint8)
     if (zeros == 2 ** (bits - 1)).all():  # which is what is meant without any
@@ -69,7 +69,7 @@ def _pack(of: Operands, build: Builder, node: NodeProto, size: int, rows: int, *
     return [bytes_, scales, build.constant(_bytes(zeros, bits), T.UINT8)]
 
 
-def _unsigned(of: Operands, name: str, elem_type: int, *, rows_last: bool) -> Array | None:
+def _to_unsigned(of: Operands, name: str, elem_type: int, *, rows_last: bool) -> Array | None:
     """Integers counted from the least one of their type, a row for each output."""
     held = of.scope.array(name)
     if held is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from opshift.passes.fusion.quantization.operands import Operands, Stays, given, value_of
+from opshift.passes.fusion.quantization.operands import Operands, Stays, input_at, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.types import element_name
 from opshift.passes.rewrite.builder import Builder
@@ -88,7 +88,7 @@ def check_kernel(of: Operands, elem_type: int, x: str, w: str) -> None:
         raise Stays(f"{found}", supported="uint8 times uint8 or int8, and int8 times int8, of the data's type")
 
 
-def tried(make: Make, of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
+def try_make(make: Make, of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """What `make` makes; None also where the call stays."""
     try:
         return make(of, build, call, elem_type)
@@ -101,6 +101,6 @@ def output_elem_type(of: Operands, node: NodeProto) -> int:
     bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
     if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
         return 0
-    zero = given(node, 2)
+    zero = input_at(node, 2)
     elem_type = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
     return int(elem_type) if elem_type in MIXED else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from opshift.passes.fusion.quantization.operands import Operands, given, value_of
+from opshift.passes.fusion.quantization.operands import Operands, input_at, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto
 
 T = TensorProto
@@ -35,7 +35,7 @@ def convolve(of: Operands, root: NodeProto) -> Pieces | None:
     if any(max(image, 1) * max(kernel, 1) != times for (image, kernel), times in worth.items()):
         return None
     alike = [{a.name: value_of(one, a.name, None) for a in one.attribute} for one, _, _ in terms]
-    if None in found or any(given(one, 2) for one, _, _ in terms) or any(of_it != alike[0] for of_it in alike):
+    if None in found or any(input_at(one, 2) for one, _, _ in terms) or any(of_it != alike[0] for of_it in alike):
         return None
     (x, x_zero), (w, w_zero) = (row for row in found if row is not None)
     return Pieces([x, w, x_zero, w_zero], conv, [at for *_, inside in terms for at in inside])
@@ -46,31 +46,31 @@ def _terms(of: Operands, name: str, *, top: bool = False) -> list[tuple[NodeProt
     if not top and not of.alone(name):
         return []
     own = [] if top else [of.uses.makers[name]] if name in of.uses.makers else []
-    if (node := of.made_by(name, "Add")) is not None:
+    if (node := of.maker_if(name, "Add")) is not None:
         both = [_terms(of, part) for part in node.input]
         rows = [row for part in both for row in part] if all(both) else []
         return [(conv, worth, [*inside, *own] if k == 0 else inside) for k, (conv, worth, inside) in enumerate(rows)]
     worth = 1
-    if (node := of.made_by(name, "Mul")) is not None:
+    if (node := of.maker_if(name, "Mul")) is not None:
         times = of.number(node.input[1])
         if times is None or not of.alone(node.input[0]):
             return []
         worth, name = int(times), node.input[0]
         own += [of.uses.makers[name]] if name in of.uses.makers else []
-    cast = of.made_by(name, "Cast")
+    cast = of.maker_if(name, "Cast")
     if cast is None or value_of(cast, "to", 0) != T.INT32 or not of.alone(cast.input[0]):
         return []
-    conv = of.made_by(cast.input[0], "Conv")
+    conv = of.maker_if(cast.input[0], "Conv")
     return [] if conv is None else [(conv, worth, [*own, of.uses.makers[cast.input[0]]])]
 
 
 def _whole(of: Operands, name: str) -> str:
     """What a value is the upper or the lower half of; the value itself if it is none."""
-    node = of.made_by(name, "Floor", "Sub")
+    node = of.maker_if(name, "Floor", "Sub")
     if node is not None and node.op_type == "Floor":
-        quotient = of.made_by(node.input[0], "Div")
+        quotient = of.maker_if(node.input[0], "Div")
         return quotient.input[0] if quotient is not None and of.number(quotient.input[1]) == NIBBLE else name
-    if node is not None and (product := of.made_by(node.input[1], "Mul")) is not None:
+    if node is not None and (product := of.maker_if(node.input[1], "Mul")) is not None:
         return node.input[0] if _whole(of, product.input[0]) == node.input[0] else name
     return name
 
@@ -81,4 +81,4 @@ def _part(of: Operands, name: str, whole: str) -> int:
         return 0
     if _whole(of, name) != whole:
         return -1
-    return NIBBLE if of.made_by(name, "Floor") is not None else 1
+    return NIBBLE if of.maker_if(name, "Floor") is not None else 1

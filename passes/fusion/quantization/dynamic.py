@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from opshift.passes.fusion.quantization.operands import Operands, given, value_of
+from opshift.passes.fusion.quantization.operands import Operands, input_at, value_of
 from opshift.passes.model.messages import NodeProto, TensorProto
 
 T = TensorProto
@@ -21,24 +21,24 @@ class Range(NamedTuple):
 
 def dynamic(of: Operands, node: NodeProto) -> Range | None:
     """What a QuantizeLinear reads, if its scale and zero point are those that the range of its data gives."""
-    x, divisor, zero = (given(node, index) for index in range(3))
+    x, divisor, zero = (input_at(node, index) for index in range(3))
     if {a.name for a in node.attribute} - {"axis", "saturate"} or of.scope.elem_type(x) != T.FLOAT or not zero:
         return None
     scale = _behind_safety(of, divisor)
-    div = of.made_by(scale, "Div")
-    span = of.made_by(div.input[0], "Sub") if div is not None and of.number(div.input[1]) == MOST else None
+    div = of.maker_if(scale, "Div")
+    span = of.maker_if(div.input[0], "Sub") if div is not None and of.number(div.input[1]) == MOST else None
     if span is None or not _is_end(of, span.input[0], x, "Max") or not _is_end(of, span.input[1], x, "Min"):
         return None
-    made = _quantized_zero(of, zero, divisor, x) or _rounded_zero(of, zero, scale, x)
+    made = _is_quantized_zero(of, zero, divisor, x) or _is_rounded_zero(of, zero, scale, x)
     return Range(x, scale, zero) if made else None
 
 
 def _behind_safety(of: Operands, divisor: str) -> str:
     """The scale to which 1 is added where it is 0."""
-    added = of.made_by(divisor, "Add")
-    cast = of.made_by(added.input[1], "Cast") if added is not None else None
-    flat = of.made_by(cast.input[0], "Not") if cast is not None and value_of(cast, "to", 0) == T.FLOAT else None
-    more = of.made_by(flat.input[0], "Greater") if flat is not None else None
+    added = of.maker_if(divisor, "Add")
+    cast = of.maker_if(added.input[1], "Cast") if added is not None else None
+    flat = of.maker_if(cast.input[0], "Not") if cast is not None and value_of(cast, "to", 0) == T.FLOAT else None
+    more = of.maker_if(flat.input[0], "Greater") if flat is not None else None
     if added is None or more is None or more.input[0] != added.input[0] or of.number(more.input[1]) != 0:
         return divisor
     return added.input[0]
@@ -46,34 +46,34 @@ def _behind_safety(of: Operands, divisor: str) -> str:
 
 def _is_end(of: Operands, name: str, x: str, end: str) -> bool:
     """Whether a value is the largest or the least element, or 0 where that lies beyond."""
-    node = of.made_by(name, end)
+    node = of.maker_if(name, end)
     if node is None or len(node.input) != 2:
         return False
     for reduced, nought in (node.input, node.input[::-1]):
-        reduce = of.made_by(reduced, f"Reduce{end}")
+        reduce = of.maker_if(reduced, f"Reduce{end}")
         if reduce is not None and of.number(nought) == 0 and reduce.input[0] == x:
-            bare = not given(reduce, 1) and not value_of(reduce, "axes", ()) and not value_of(reduce, "keepdims", 1)
+            bare = not input_at(reduce, 1) and not value_of(reduce, "axes", ()) and not value_of(reduce, "keepdims", 1)
             return bare and not value_of(reduce, "noop_with_empty_axes", 0)
     return False
 
 
-def _quantized_zero(of: Operands, zero: str, divisor: str, x: str) -> bool:
+def _is_quantized_zero(of: Operands, zero: str, divisor: str, x: str) -> bool:
     """Whether a zero point is 0 less the least element, quantized itself."""
-    node = of.made_by(zero, "QuantizeLinear")
-    minus = of.made_by(node.input[0], "Sub") if node is not None else None
-    if node is None or minus is None or node.attribute or given(node, 2) or node.input[1] != divisor:
+    node = of.maker_if(zero, "QuantizeLinear")
+    minus = of.maker_if(node.input[0], "Sub") if node is not None else None
+    if node is None or minus is None or node.attribute or input_at(node, 2) or node.input[1] != divisor:
         return False
     return of.number(minus.input[0]) == 0 and _is_end(of, minus.input[1], x, "Min")
 
 
-def _rounded_zero(of: Operands, zero: str, scale: str, x: str) -> bool:
+def _is_rounded_zero(of: Operands, zero: str, scale: str, x: str) -> bool:
     """The same as the text of ONNX has it: divided, subtracted from 0, cut off, rounded and cast."""
-    cast = of.made_by(zero, "Cast")
-    round_ = of.made_by(cast.input[0], "Round") if cast is not None and value_of(cast, "to", 0) == T.UINT8 else None
-    clip = of.made_by(round_.input[0], "Clip") if round_ is not None else None
-    minus = of.made_by(clip.input[0], "Sub") if clip is not None else None
-    div = of.made_by(minus.input[1], "Div") if minus is not None else None
+    cast = of.maker_if(zero, "Cast")
+    round_ = of.maker_if(cast.input[0], "Round") if cast is not None and value_of(cast, "to", 0) == T.UINT8 else None
+    clip = of.maker_if(round_.input[0], "Clip") if round_ is not None else None
+    minus = of.maker_if(clip.input[0], "Sub") if clip is not None else None
+    div = of.maker_if(minus.input[1], "Div") if minus is not None else None
     if clip is None or minus is None or div is None or div.input[1] != scale:
         return False
-    bounds = of.number(given(clip, 1)), of.number(given(clip, 2))
+    bounds = of.number(input_at(clip, 1)), of.number(input_at(clip, 2))
     return bounds == (0, MOST) and of.number(minus.input[0]) == 0 and _is_end(of, div.input[0], x, "Min")

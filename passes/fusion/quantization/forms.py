@@ -16,4 +16,4 @@ MOVED: Op = ("quantization", "moved")
 
 def on_integers() -> frozenset[Op]:
     """All operators that compute in integers between scales, of ONNX and of onnxruntime."""
-    return INTEGERS | files.quantized()
+    return INTEGERS | files.integer_operators()

@@ -23,20 +23,20 @@ KINDS: dict[Op, QuantizedKind] = {
     (MICROSOFT, "QLinearMul"): QuantizedKind("Mul", requantized.all_of(2)),
     (MICROSOFT, "QLinearSigmoid"): QuantizedKind("Sigmoid", requantized.all_of(1), 3),
     (MICROSOFT, "QLinearSoftmax"): QuantizedKind("Softmax", requantized.softmax, 3),
-    (MICROSOFT, "QLinearWhere"): QuantizedKind("Where", requantized.chosen, 7),
+    (MICROSOFT, "QLinearWhere"): QuantizedKind("Where", requantized.choice_of_integers, 7),
 }
 """Operators on integers whose result is quantized."""
 
 FLOATS: dict[Op, Sequence[QuantizedKind]] = {
     (MICROSOFT, "QGemm"): (QuantizedKind("Gemm", requantized.gemm),),
     (MICROSOFT, "DynamicQuantizeMatMul"): products.with_or_without_bias(products.dynamic),
-    (MICROSOFT, "MatMulIntegerToFloat"): products.with_or_without_bias(products.scaled),
+    (MICROSOFT, "MatMulIntegerToFloat"): products.with_or_without_bias(products.product_with_scales),
     (MICROSOFT, "MatMulNBits"): (
         QuantizedKind("Add", products.in_blocks_with_bias),
         QuantizedKind("MatMul", products.in_blocks),
     ),
     SCALED: (QuantizedKind("Mul", products.dequantized_product),),
-    MOVED: (QuantizedKind("QuantizeLinear", products.moved),),
+    MOVED: (QuantizedKind("QuantizeLinear", products.move_of_integers),),
     DYNAMIC: (),  # of several results, see `ranges`
     ("", "MatMulInteger"): (QuantizedKind("MatMul", products.integers),),
     ("", "ConvInteger"): (

@@ -49,7 +49,7 @@ class Operands:
     scalars: bool = False
     """Whether one scale must have no dimension, as most operators of onnxruntime's own ask for."""
 
-    def made_by(self, name: str, *ops: str, domain: str = "") -> NodeProto | None:
+    def maker_if(self, name: str, *ops: str, domain: str = "") -> NodeProto | None:
         """The node of this body that makes a value, if it is a call of one of some operators."""
         at = self.uses.makers.get(name)
         node = None if at is None else self.scope.body.node[at]
@@ -63,16 +63,16 @@ class Operands:
         """Whether all that are there have one element."""
         return all(self.scope.shape(name) in ([], [1]) for name in names if name)
 
-    def dequantized(self, name: str) -> Dequantized | None:
+    def find_dequantized(self, name: str) -> Dequantized | None:
         """What a value is dequantized from, with a scale in float32."""
-        node = self.made_by(name, "DequantizeLinear")
+        node = self.maker_if(name, "DequantizeLinear")
         if (
             node is None
             or {a.name for a in node.attribute} - {"axis"}
             or self.scope.elem_type(node.input[1]) != T.FLOAT
         ):
             return None
-        return Dequantized(node.input[0], node.input[1], given(node, 2), integer(node, "axis", 1))
+        return Dequantized(node.input[0], node.input[1], input_at(node, 2), integer(node, "axis", 1))
 
     def operand(self, build: Builder, name: str, axis: int | None = None, rank: int = 0) -> list[str]:
         """Values, scale and zero point of an operand with one scale, or with one for each element of an axis.
@@ -80,9 +80,9 @@ class Operands:
         Raises:
             Stays: it has none such.
         """
-        found = self.dequantized(name)
+        found = self.find_dequantized(name)
         if found is None:
-            raise Stays(f"{self._told(name)}", supported="DequantizeLinear of 8 bits, with scales in float32")
+            raise Stays(self._describe_operand(name), supported="DequantizeLinear of 8 bits, with scales in float32")
         elem_type = self.scope.elem_type(found.values)
         if elem_type not in BYTES and elem_type not in WIDER:
             raise Stays(f"an operand is dequantized from {element_name(elem_type)}", supported="8 bits")
@@ -105,7 +105,7 @@ class Operands:
 
     def zero_point(self, name: str) -> str:
         """The zero point that a value is dequantized with; empty where it is not, or has none."""
-        found = self.dequantized(name)
+        found = self.find_dequantized(name)
         return "" if found is None else found.zero_point
 
     def one(self, build: Builder, name: str) -> str:
@@ -133,7 +133,7 @@ class Operands:
             raise Stays("there is no zero point, and the number of scales is unknown")
         return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), elem_type, "zero_point")
 
-    def _told(self, name: str) -> str:
+    def _describe_operand(self, name: str) -> str:
         """What an operand is that is not dequantized."""
         node = self.scope.maker(name)
         if node is not None and node.op_type == "DequantizeLinear":
@@ -148,9 +148,9 @@ class Operands:
         one, another = self.number(name), self.number(other)
         return one is not None and one == another
 
-    def turned(self, name: str) -> tuple[str, str]:
+    def find_transposed(self, name: str) -> tuple[str, str]:
         """What a Transpose brings the channels of, and where to: to the second axis or to the last."""
-        node = self.made_by(name, "Transpose")
+        node = self.maker_if(name, "Transpose")
         perm = (
             list(next((attribute_value(a) for a in node.attribute if a.name == "perm"), ())) if node is not None else []
         )
@@ -169,19 +169,19 @@ class Operands:
 
     def wide(self, name: str, to: int) -> tuple[str, str] | None:
         """Integers that are cast to a wider type, and the zero point that is subtracted there, if one is."""
-        minus = self.made_by(name, "Sub")
-        cast = self.made_by(minus.input[0] if minus is not None else name, "Cast")
+        minus = self.maker_if(name, "Sub")
+        cast = self.maker_if(minus.input[0] if minus is not None else name, "Cast")
         if cast is None or integer(cast, "to", 0) != to:
             return None
         zero = "" if minus is None else minus.input[1]
-        moved = self.made_by(zero, "Cast") if zero else None
+        moved = self.maker_if(zero, "Cast") if zero else None
         if zero and (moved is None or integer(moved, "to", 0) != to):
             return None
         return cast.input[0], "" if moved is None else self.level(moved.input[0])
 
     def level(self, name: str) -> str:
         """A vector before an Unsqueeze that makes it one of rows or channels."""
-        made = self.made_by(name, "Unsqueeze")
+        made = self.maker_if(name, "Unsqueeze")
         return made.input[0] if made is not None and len(self.scope.shape(made.input[0]) or ()) == 1 else name
 
     def above(self, *nodes: NodeProto) -> Iterator[str]:
@@ -192,7 +192,7 @@ class Operands:
             names = [up for name in names if (made := self.scope.maker(name)) is not None for up in made.input]
 
 
-def given(node: NodeProto, index: int) -> str:
+def input_at(node: NodeProto, index: int) -> str:
     """An input; the empty string where it is left out."""
     return node.input[index] if index < len(node.input) else ""
 

@@ -13,10 +13,10 @@ from opshift.passes.fusion.quantization.calls import (
     Make,
     QuantizedKind,
     check_kernel,
-    tried,
+    try_make,
 )
 from opshift.passes.fusion.quantization.convolutions import convolve
-from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
+from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, input_at, value_of
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.rewrite.builder import Builder
 
@@ -40,7 +40,7 @@ def _with_bias(make: Make) -> Make:
             if default_domain(node.domain) or node.op_type not in ("MatMul", "Mul"):
                 continue
             inner = FloatCall(node, list(node.input), [])
-            made = tried(make, of, build, inner, elem_type)
+            made = try_make(make, of, build, inner, elem_type)
             if made is not None and _is_row(of, bias, made):
                 call.inside.extend([at, *inner.inside])
                 return IntegerOperands([*made.inputs, bias], {})
@@ -55,7 +55,7 @@ def _is_row(of: Operands, bias: str, made: IntegerOperands) -> bool:
     return matrix is not None and len(matrix) == 2 and of.scope.shape(bias) == matrix[-1:]
 
 
-def scaled(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
+def product_with_scales(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """MatMulIntegerToFloat: the product of what is dequantized, or the product of integers times both scales."""
     if call.node.op_type == "MatMul":
         made = requantized.product(of, build, call, 0)
@@ -64,12 +64,12 @@ def scaled(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> Int
         a, a_scale, a_zero, b, b_scale, b_zero = made.inputs
         return IntegerOperands([a, b, a_scale, b_scale, a_zero, b_zero], {})
     for product, scale in (call.inputs, call.inputs[::-1]):
-        cast = of.made_by(product, "Cast")
-        node = of.made_by(cast.input[0], "MatMulInteger") if cast is not None else None
+        cast = of.maker_if(product, "Cast")
+        node = of.maker_if(cast.input[0], "MatMulInteger") if cast is not None else None
         scales = _both(of, build, scale)
         if cast is None or node is None or scales is None or value_of(cast, "to", 0) != T.FLOAT:
             continue
-        a, b, a_zero, b_zero = (given(node, index) for index in range(4))
+        a, b, a_zero, b_zero = (input_at(node, index) for index in range(4))
         inner = [product, cast.input[0]]
         if not all(map(of.alone, inner)) or not of.is_one(a_zero):
             return None
@@ -81,7 +81,7 @@ def scaled(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> Int
 
 def _both(of: Operands, build: Builder, name: str) -> list[str] | None:
     """The scale of the data and that of the weights, of which their product is known."""
-    shape, made = of.scope.shape(name), of.made_by(name, "Mul")
+    shape, made = of.scope.shape(name), of.maker_if(name, "Mul")
     if shape is None or len(shape) > 1 or of.scope.elem_type(name) != T.FLOAT:
         return None
     if made is not None and of.is_one(made.input[0]):
@@ -100,7 +100,7 @@ def in_blocks(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> 
 
 def in_blocks_with_bias(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     for product, bias in (call.inputs, call.inputs[::-1]):
-        node = of.made_by(product, "MatMul")
+        node = of.maker_if(product, "MatMul")
         made = in_blocks(of, build, FloatCall(node, list(node.input), []), elem_type) if node is not None else None
         if made is not None and of.alone(product) and of.scope.shape(bias) == [made.attributes["N"]]:
             call.inside.append(of.uses.makers[product])
@@ -111,13 +111,13 @@ def in_blocks_with_bias(of: Operands, build: Builder, call: FloatCall, elem_type
 def dequantized_product(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """A product of integers times both scales, as a product of what is dequantized."""
     for scaled, scale in (call.inputs, call.inputs[::-1]):
-        cast = of.made_by(scaled, "Cast")
-        node = of.made_by(cast.input[0], "MatMulInteger", "ConvInteger") if cast is not None else None
+        cast = of.maker_if(scaled, "Cast")
+        node = of.maker_if(cast.input[0], "MatMulInteger", "ConvInteger") if cast is not None else None
         scales = _both(of, build, scale)
         if cast is None or node is None or scales is None or value_of(cast, "to", 0) != T.FLOAT:
             continue
         inner = [scaled, cast.input[0]]
-        zeros, matrix = (given(node, 2), given(node, 3)), node.op_type == "MatMulInteger"
+        zeros, matrix = (input_at(node, 2), input_at(node, 3)), node.op_type == "MatMulInteger"
         one = of.is_one(scales[1], zeros[1])
         if (
             not all(map(of.alone, inner))
@@ -146,11 +146,11 @@ def _scalar(of: Operands, build: Builder, name: str) -> str:
 def dynamic(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """DynamicQuantizeMatMul: the same, of data that are quantized where they are."""
     inner = FloatCall(call.node, call.inputs, [])
-    made = scaled(of, build, inner, elem_type)
+    made = product_with_scales(of, build, inner, elem_type)
     if made is None:
         return None
     a, b, a_scale, b_scale, a_zero, b_zero = made.inputs
-    node = of.made_by(a, "DynamicQuantizeLinear")
+    node = of.maker_if(a, "DynamicQuantizeLinear")
     if node is None or [a, a_scale, a_zero] != list(node.output):
         return None
     call.inside.extend(inner.inside)
@@ -184,10 +184,10 @@ def integer_convolution(of: Operands, build: Builder, call: FloatCall, elem_type
     return IntegerOperands(found.inputs, {a.name: value_of(found.conv, a.name, None) for a in found.conv.attribute})
 
 
-def moved(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
+def move_of_integers(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """An operator that moves numbers, between a DequantizeLinear and a QuantizeLinear of the same scale."""
-    node = of.made_by(call.inputs[0], *MOVING)
-    found = of.dequantized(node.input[0]) if node is not None else None
+    node = of.maker_if(call.inputs[0], *MOVING)
+    found = of.find_dequantized(node.input[0]) if node is not None else None
     if node is None or found is None or len(node.output) > 1 or not of.alone(call.inputs[0]):
         return None
     scale, zero, own = call.inputs[1], call.input(2), of.scope.elem_type(found.values)
@@ -211,9 +211,9 @@ MOVING: Mapping[str, int] = {
 
 
 def pool_with_channels_last(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
-    pool = of.made_by(call.inputs[0], "MaxPool")
-    x, turned = of.turned(pool.input[0]) if pool is not None else ("", "")
-    if pool is None or turned != FIRST or of.turned(call.node.output[0])[1] != LAST or len(pool.output) > 1:
+    pool = of.maker_if(call.inputs[0], "MaxPool")
+    x, turned = of.find_transposed(pool.input[0]) if pool is not None else ("", "")
+    if pool is None or turned != FIRST or of.find_transposed(call.node.output[0])[1] != LAST or len(pool.output) > 1:
         return None
     if of.scope.elem_type(x) not in MIXED or not of.alone(call.inputs[0]) or value_of(pool, "storage_order", 0):
         return None

@@ -16,11 +16,17 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.quantization.calls import FloatCall, IntegerOperands, QuantizedKind, output_elem_type, tried
+from opshift.passes.fusion.quantization.calls import (
+    FloatCall,
+    IntegerOperands,
+    QuantizedKind,
+    output_elem_type,
+    try_make,
+)
 from opshift.passes.fusion.quantization.dynamic import dynamic
 from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, INTEGERS, KINDS
-from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, Stays, given, value_of
+from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, Stays, input_at, value_of
 from opshift.passes.fusion.quantization.stays import reason
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
@@ -49,7 +55,7 @@ class Quantizer:
     stays: list[Refusal] = field(default_factory=list)
     """The calls that are computed of dequantized values and stay on floats."""
 
-    def taken(self, ops: Sequence[Op]) -> dict[int, list[NodeProto]]:
+    def find_replacements(self, ops: Sequence[Op]) -> dict[int, list[NodeProto]]:
         """The nodes that take the places of others, by index."""
         found: dict[int, list[NodeProto]] = {}
         nodes = self.scope.body.node
@@ -87,11 +93,11 @@ class Quantizer:
                 made, why = None, why or str(stays)
             if made is None:
                 continue
-            zero = operands.one(build, given(node, 2)) or build.constant(0, elem_type)
+            zero = operands.one(build, input_at(node, 2)) or build.constant(0, elem_type)
             at = KINDS[op].result
             inputs = [*made.inputs[:at], operands.one(build, node.input[1]), zero, *made.inputs[at:]]
             how = f"Folded DequantizeLinear, {call.node.op_type}, QuantizeLinear into {op[1]}"
-            return self._replaced(index, node, op, how, made._replace(inputs=inputs), build, call)
+            return self._replace(index, node, op, how, made._replace(inputs=inputs), build, call)
         if call is not None and why:
             self._stay(call.node, why)
         return {}
@@ -102,7 +108,7 @@ class Quantizer:
         for index, node in enumerate(self.scope.body.node):
             if index in found or default_domain(node.domain) or (node.op_type not in wanted and not whole):
                 continue
-            if name_of(node) in said or not any(operands.made_by(name, "DequantizeLinear") for name in node.input):
+            if name_of(node) in said or not any(operands.maker_if(name, "DequantizeLinear") for name in node.input):
                 continue
             if why := reason(operands, node, is_wanted=node.op_type in wanted):
                 self._stay(node, why)
@@ -115,11 +121,11 @@ class Quantizer:
     ) -> dict[int, list[NodeProto]]:
         operands, build = Operands(self.scope, self.uses), Builder(self.scope, self.scope.opset, node)
         call = FloatCall(node, list(node.input), [])
-        made = tried(root.make, operands, build, call, 0)
+        made = try_make(root.make, operands, build, call, 0)
         if made is None or any(at in found for at in call.inside):
             return {}
         how = made.how or f"Folded {node.op_type} and the nodes before it into {made.op or op[1]}"
-        return self._replaced(index, node, op, how, made, build, call)
+        return self._replace(index, node, op, how, made, build, call)
 
     def _dynamic(self, index: int, node: NodeProto, found: Mapping[int, Any]) -> dict[int, list[NodeProto]]:
         """DynamicQuantizeLinear in the place of what makes the scale, before anything reads one of its results."""
@@ -141,7 +147,7 @@ class Quantizer:
         self.allowance.made.append(Change(name, DYNAMIC[1], "", opset, opset, how, "close", _OF_ZEROS))
         return {**{at: [] for at in places}, self.uses.makers[of.scale]: [made]}
 
-    def _replaced(
+    def _replace(
         self, index: int, node: NodeProto, op: Op, how: str, made: IntegerOperands, build: Builder, call: FloatCall
     ) -> dict[int, list[NodeProto]]:
         name, exact = name_of(node), op[1] in _EXACT or op in INTEGERS
@@ -172,7 +178,7 @@ def name_of(node: NodeProto) -> str:
 
 def _before(of: Operands, node: NodeProto, elem_type: int) -> FloatCall | None:
     """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
-    name, inside, levels = node.input[0], list[int](), (node.input[1], given(node, 2))
+    name, inside, levels = node.input[0], list[int](), (node.input[1], input_at(node, 2))
 
     def step(name: str) -> NodeProto | None:
         at = of.uses.makers.get(name)
@@ -185,9 +191,9 @@ def _before(of: Operands, node: NodeProto, elem_type: int) -> FloatCall | None:
     made = step(name)
     if made is not None and made.op_type in ("Relu", "Clip") and _cuts_nothing(of, made, node, elem_type):
         made = step(made.input[0])
-    if made is not None and made.op_type == "Transpose" and of.turned(made.output[0])[1] == LAST:
+    if made is not None and made.op_type == "Transpose" and of.find_transposed(made.output[0])[1] == LAST:
         made = step(made.input[0])
-        x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
+        x, turned = of.find_transposed(made.input[0]) if made is not None and made.input else ("", "")
         if made is None or turned != FIRST:
             return None
         return FloatCall(made, [x, *made.input[1:]], inside, {"channels_last": 1}, *levels)
@@ -199,7 +205,7 @@ def _before(of: Operands, node: NodeProto, elem_type: int) -> FloatCall | None:
 
 def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, elem_type: int) -> bool:
     """Whether the bounds of a Relu or a Clip lie where numbers of the type end."""
-    scale, zero = of.number(quantize.input[1]), of.number(given(quantize, 2)) if given(quantize, 2) else 0.0
+    scale, zero = of.number(quantize.input[1]), of.number(input_at(quantize, 2)) if input_at(quantize, 2) else 0.0
     if zero is None:
         return False
     bounds = (0.0, inf) if node.op_type == "Relu" else _bounds(of, node)
@@ -214,7 +220,9 @@ def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, elem_type:
 
 def _bounds(of: Operands, node: NodeProto) -> tuple[float, float] | None:
     """Those of a Clip; None if only the run tells."""
-    held = [of.number(given(node, place)) if given(node, place) else none for place, none in ((1, -inf), (2, inf))]
+    held = [
+        of.number(input_at(node, place)) if input_at(node, place) else none for place, none in ((1, -inf), (2, inf))
+    ]
     least, most = (value_of(node, name, number) for name, number in zip(("min", "max"), held, strict=True))
     return None if least is None or most is None else (least, most)
 
@@ -222,8 +230,8 @@ def _bounds(of: Operands, node: NodeProto) -> tuple[float, float] | None:
 def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> FloatCall | None:
     """Softmax as it was below opset 13: of a matrix that is shaped as the data were."""
     softmax = step(node.input[0])
-    flat = of.made_by(softmax.input[0], "Flatten") if softmax is not None and softmax.op_type == "Softmax" else None
-    found = of.dequantized(flat.input[0]) if flat is not None else None
+    flat = of.maker_if(softmax.input[0], "Flatten") if softmax is not None and softmax.op_type == "Softmax" else None
+    found = of.find_dequantized(flat.input[0]) if flat is not None else None
     if flat is None or found is None or value_of(softmax, "axis", -1) not in (1, -1):
         return None
     if not _is_shape_of(of, node, flat.input[0], found.values):
@@ -233,7 +241,7 @@ def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], 
 
 def _is_shape_of(of: Operands, reshape: NodeProto, *names: str) -> bool:
     """Whether a Reshape is to the shape that these values have: a Shape of one says so, or numbers do."""
-    shape = of.made_by(reshape.input[1], "Shape")
+    shape = of.maker_if(reshape.input[1], "Shape")
     if shape is not None:
         return not shape.attribute and shape.input[0] in names
     wanted, dims = of.scope.ints(reshape.input[1]) or [], of.scope.shape(names[0]) or []

@@ -33,7 +33,7 @@ def all_of(count: int) -> Make:
     return make
 
 
-def chosen(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
+def choice_of_integers(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     if _are_constant(of, call.scale, call.zero_point) and not _are_constant(of, *map(of.zero_point, call.inputs[1:])):
         raise Stays("one zero point is computed and the result's is constant, which crashes onnxruntime")
     made = all_of(2)(of, build, FloatCall(call.node, call.inputs[1:], []), elem_type)

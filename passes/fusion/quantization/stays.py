@@ -11,7 +11,7 @@ from opshift.passes.model.messages import NodeProto, default_domain
 
 def reason(of: Operands, node: NodeProto, *, is_wanted: bool) -> str:
     """Why a call stays, which is one of the operators that are looked for or any other; empty if it is no such call."""
-    why = _unquantized(of, node)
+    why = _why_in_floats(of, node)
     if is_wanted:
         return why or "QLinear operators cannot express it"
     if why or node.op_type in ("DequantizeLinear", "QuantizeLinear"):
@@ -22,7 +22,7 @@ def reason(of: Operands, node: NodeProto, *, is_wanted: bool) -> str:
     return "".join(["ONNX has no such QLinear operator", *theirs[:1]])
 
 
-def _unquantized(of: Operands, node: NodeProto) -> str:
+def _why_in_floats(of: Operands, node: NodeProto) -> str:
     """Why what a node makes does not become integers; empty where it does."""
     readers = of.uses.users.get(node.output[0], [])
     if not of.alone(node.output[0]):

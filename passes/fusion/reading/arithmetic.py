@@ -22,7 +22,7 @@ def _same(reader: Reader, node: NodeProto) -> int:
     return reader.term(node.input[0])
 
 
-def _kept(reader: Reader, node: NodeProto) -> int | None:
+def _dropout(reader: Reader, node: NodeProto) -> int | None:
     """Dropout that drops nothing."""
     training = node.input[2] if len(node.input) > 2 else ""
     if reader.opset < 7 or (training and not _holds(reader.terms.keys[reader.term(training)], 0)):
@@ -65,7 +65,7 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b else nan
 
 
-def added(reader: Reader, node: NodeProto) -> int | None:
+def sum_of_terms(reader: Reader, node: NodeProto) -> int | None:
     if (known := _sums(reader, node)) is not None:
         return known
     if not _arithmetic(reader, node):
@@ -115,7 +115,7 @@ def _arithmetic(reader: Reader, node: NodeProto) -> bool:
     return reader.opset >= 7 and all(reader.elem_type(name) in FLOATS for name in node.input[:1])
 
 
-def _powered(exponent: float) -> Rule:
+def _power_rule(exponent: float) -> Rule:
     def rule(reader: Reader, node: NodeProto) -> int | None:
         if not _floats(reader, node):
             return None
@@ -140,7 +140,7 @@ def _floats(reader: Reader, node: NodeProto) -> bool:
 
 
 def _negate(reader: Reader, node: NodeProto) -> int | None:
-    return reader.terms.scaled(reader.term(node.input[0]), -1.0) if _floats(reader, node) else None
+    return reader.terms.times(reader.term(node.input[0]), -1.0) if _floats(reader, node) else None
 
 
 def _reduce(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
@@ -212,7 +212,7 @@ def _global_mean(reader: Reader, node: NodeProto) -> int | None:
     return mean(reader.terms, (("axes", tuple(range(2 - rank, 0))),), reader.term(node.input[0]))
 
 
-def _bound(reader: Reader, node: NodeProto) -> int | None:
+def _clip(reader: Reader, node: NodeProto) -> int | None:
     """Clip, whose bounds were attributes below opset 11."""
     if not _floats(reader, node):
         return None
@@ -253,7 +253,7 @@ def _hard(reader: Reader, node: NodeProto) -> int | None:
     terms, x, given = reader.terms, reader.term(node.input[0]), {a.name: a.f for a in node.attribute}
     swish = node.op_type == "HardSwish"
     slope = 1 / 6 if swish else numbers.as_written(given.get("alpha", 0.2))
-    bent = clip(terms, terms.add(terms.scaled(x, slope), terms.number(given.get("beta", 0.5))), 0.0, 1.0)
+    bent = clip(terms, terms.add(terms.times(x, slope), terms.number(given.get("beta", 0.5))), 0.0, 1.0)
     return terms.mul(x, bent) if swish else bent
 
 
@@ -265,7 +265,7 @@ def _swap(op: str) -> Rule:
     return rule
 
 
-def _compared(reader: Reader, node: NodeProto) -> int:
+def _comparison(reader: Reader, node: NodeProto) -> int:
     return reader.terms.op(node.op_type, (), *reader.operands(node.input))
 
 
@@ -283,18 +283,18 @@ def _softmax(reader: Reader, node: NodeProto) -> int | None:
 
 RULES: dict[str, Rule] = {
     "Identity": _same,
-    "Dropout": _kept,
+    "Dropout": _dropout,
     "Cast": _cast,
     "CastLike": _cast_like,
     "Constant": Reader.constant,
-    "Add": added,
-    "Sum": added,
+    "Add": sum_of_terms,
+    "Sum": sum_of_terms,
     "Sub": _subtract,
     "Mul": _multiply,
     "Div": _divide,
     "Neg": _negate,
-    "Reciprocal": _powered(-1.0),
-    "Sqrt": _powered(0.5),
+    "Reciprocal": _power_rule(-1.0),
+    "Sqrt": _power_rule(0.5),
     "Pow": _raise,
     "ReduceMean": _reduce(_mean),
     "ReduceSum": _reduce(_total),
@@ -305,13 +305,13 @@ RULES: dict[str, Rule] = {
     "ReduceMax": _reduce(_largest),
     "GlobalAveragePool": _global_mean,
     "InstanceNormalization": _normal,
-    "Clip": _bound,
+    "Clip": _clip,
     "Max": _extreme(largest=True),
     "Min": _extreme(largest=False),
     "Relu": _rectify,
     "HardSigmoid": _hard,
     "HardSwish": _hard,
-    "Less": _compared,
+    "Less": _comparison,
     "Greater": _swap("Less"),
     "Softmax": _softmax,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from opshift.passes.fusion.reader import FLOATS, Reader, Rule
-from opshift.passes.fusion.reading.arithmetic import added
+from opshift.passes.fusion.reading.arithmetic import sum_of_terms
 from opshift.passes.fusion.reading.layout import chosen_size, elementwise, transpose
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto
@@ -24,7 +24,7 @@ def product(terms: Terms, a: int, b: int) -> int:
     if terms.is_op(a, "Guarded"):
         a = terms.keys[a].operands[0]
     (ca, fa), (cb, fb) = terms.factors(a), terms.factors(b)
-    return terms.scaled(terms.op("MatMul", (), terms.product(1.0, fa), terms.product(1.0, fb)), ca * cb)
+    return terms.times(terms.op("MatMul", (), terms.product(1.0, fa), terms.product(1.0, fb)), ca * cb)
 
 
 def _contract(reader: Reader, node: NodeProto) -> int | None:
@@ -51,7 +51,7 @@ def _contract(reader: Reader, node: NodeProto) -> int | None:
     return transpose(terms, product(terms, *turned), tuple(made.index(label) for label in out))
 
 
-def _biased(reader: Reader, node: NodeProto) -> int | None:
+def _masked_scores(reader: Reader, node: NodeProto) -> int | None:
     """Adding 0 to what is allowed and -inf to the rest is choosing what is allowed, and -inf."""
     if len(node.input) == 2:
         terms, pair = reader.terms, [reader.term(name) for name in node.input]
@@ -59,7 +59,7 @@ def _biased(reader: Reader, node: NodeProto) -> int | None:
             key = terms.keys[bias]
             if terms.is_op(bias, "Where") and [terms.value(term) for term in key.operands[1:]] == [0.0, -inf]:
                 return terms.op("Where", (), key.operands[0], scores, key.operands[2])
-    return added(reader, node)
+    return sum_of_terms(reader, node)
 
 
 _sizes = elementwise(chosen_size)
@@ -95,4 +95,4 @@ def _is_allowed(terms: Terms, condition: int, shares: int) -> bool:
     return terms.is_op(scores, "Where") and terms.keys[scores].operands[0] == condition
 
 
-RULES: dict[str, Rule] = {"MatMul": _multiply, "Einsum": _contract, "Add": _biased, "Where": _choose}
+RULES: dict[str, Rule] = {"MatMul": _multiply, "Einsum": _contract, "Add": _masked_scores, "Where": _choose}

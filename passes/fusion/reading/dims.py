@@ -10,7 +10,7 @@ from opshift.passes.model.traversal import integer
 _TO_THE_END = 2**31 - 1  # no axis is longer
 
 
-def _kept(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _same_dims(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     return before
 
 
@@ -76,7 +76,7 @@ def _join(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> D
     return (*before[:axis], total, *before[axis + 1 :])
 
 
-def _sliced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _dims_of_slice(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     """Those of a Slice of one axis with known bounds, or from its start to some size."""
     if before is None or len(node.input) < 4:
         return None
@@ -137,7 +137,7 @@ _KEEPING = (
 _BROADCASTING = "Add And Div Equal Greater Less Max Min Mul Or Pow Sub Where"
 
 RULES: dict[str, DimsRule] = {
-    **dict.fromkeys(_KEEPING.split(), _kept),
+    **dict.fromkeys(_KEEPING.split(), _same_dims),
     **dict.fromkeys(_BROADCASTING.split(), _broadcast),
     "Concat": _join,
     "Expand": _expand,
@@ -147,7 +147,7 @@ RULES: dict[str, DimsRule] = {
     **dict.fromkeys(["ReduceMax", "ReduceMean", "ReduceSum"], _reduce),
     "Reshape": _reshape,
     "SequenceAt": _piece,
-    "Slice": _sliced,
+    "Slice": _dims_of_slice,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }

@@ -104,7 +104,7 @@ def product_of_sizes(terms: Terms, pair: list[int]) -> int | None:
     return None if a is None or b is None else terms.number(a * b)
 
 
-def sliced(reader: Reader, node: NodeProto) -> int | None:
+def slice_of_elements(reader: Reader, node: NodeProto) -> int | None:
     elements = reader.elements(node.input[0])
     if elements is None:
         return None
@@ -189,7 +189,7 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
         return reshape(terms, x, before, target)
     if before is not None and _is_same(terms, before, target):
         return x
-    if terms.is_op(x, "Squeeze") and _kept(terms, key.parameter, target) == before:
+    if terms.is_op(x, "Squeeze") and _drop_axes_of_one(terms, key.parameter, target) == before:
         return int(key.operands[0])
     if terms.is_op(x, "Transpose") and before is not None and len(target) == 4 and target[2:] == before[1:]:
         perm, (inner,) = key.parameter, key.operands
@@ -202,7 +202,7 @@ def reshape(terms: Terms, x: int, before: Key | None, target: Key) -> int:
     made = terms.op("Reshape", (("shape", target),), x)
     if before is not None:
         terms.reshaped[made] = before
-    return terms.scaled(made, coefficient)
+    return terms.times(made, coefficient)
 
 
 def _is_same(terms: Terms, before: Key, target: Key) -> bool:
@@ -212,7 +212,7 @@ def _is_same(terms: Terms, before: Key, target: Key) -> bool:
     return len(before) == len(target) and (not computed or (len(computed) == 1 and terms.value(computed[0]) == -1))
 
 
-def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
+def _drop_axes_of_one(terms: Terms, axes: Key, target: Key) -> Key | None:
     """A shape without axes of one element; None where it has others there."""
     places = {axis + len(target) for axis in axes}
     if any(place < 0 or terms.value(target[place]) != 1 for place in places):
@@ -250,7 +250,7 @@ def transpose(terms: Terms, x: int, perm: tuple[int, ...]) -> int:
         first, x = terms.keys[x].parameter, terms.keys[x].operands[0]
         perm = tuple(first[axis] for axis in perm)
     made = x if perm == tuple(range(len(perm))) else terms.op("Transpose", (("perm", perm),), x)
-    return terms.scaled(made, coefficient)
+    return terms.times(made, coefficient)
 
 
 def _apart(terms: Terms, x: int) -> tuple[float, int]:
@@ -265,7 +265,7 @@ RULES: dict[str, Rule] = {
     "ConstantOfShape": _fill,
     "Range": _count,
     "Equal": elementwise(same_size),
-    "Slice": sliced,
+    "Slice": slice_of_elements,
     "Concat": concatenate,
     "Squeeze": _squeeze,
     "Unsqueeze": unsqueeze,

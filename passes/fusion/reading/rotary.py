@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from opshift.passes.fusion.reader import FLOATS, Reader, Rule
-from opshift.passes.fusion.reading.layout import concatenate, sliced, unsqueeze
+from opshift.passes.fusion.reading.layout import concatenate, slice_of_elements, unsqueeze
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.model.traversal import integer
@@ -45,10 +45,10 @@ def parts(reader: Reader, node: NodeProto) -> list[int] | None:
     return [_part(reader.terms, x, start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
-def _sliced(reader: Reader, node: NodeProto) -> int | None:
+def _slice_of_last_axis(reader: Reader, node: NodeProto) -> int | None:
     """A part of the last axis."""
     if reader.elem_type(node.input[0]) not in FLOATS:
-        return sliced(reader, node)
+        return slice_of_elements(reader, node)
     dims, bounds = reader.dims(node.input[0]), [reader.ints(name) if name else None for name in node.input[1:]]
     size = None if not dims else reader.terms.value(dims[-1])
     if dims is None or size is None or len(bounds) < 3 or any(bound is None or len(bound) != 1 for bound in bounds):
@@ -149,7 +149,7 @@ def _unsqueeze(reader: Reader, node: NodeProto) -> int | None:
 
 
 RULES: dict[str, Rule] = {
-    "Slice": _sliced,
+    "Slice": _slice_of_last_axis,
     "Concat": _join,
     "Cos": _each("Cos"),
     "Sin": _each("Sin"),

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
 
 
-def taken(node: NodeProto, condition: object) -> GraphProto | None:
+def branch_of(node: NodeProto, condition: object) -> GraphProto | None:
     """The branch that an If takes on this condition, if it has one."""
     wanted = "then_branch" if condition else "else_branch"
     return next((graph for name, _, graph in subgraphs(node) if name == wanted), None)
@@ -21,10 +21,10 @@ def splice(node: NodeProto, branch: GraphProto, fresh: Callable[[str], str] | No
 
     Without `fresh` it keeps its names, as nothing else has them.
     """
-    return inlined(branch, zip((value.name for value in branch.output), node.output, strict=True), {}, fresh)
+    return inline_branch(branch, zip((value.name for value in branch.output), node.output, strict=True), {}, fresh)
 
 
-def inlined(
+def inline_branch(
     graph: GraphProto,
     yields: Iterable[tuple[str, str]],
     given: Mapping[str, str],

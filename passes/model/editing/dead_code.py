@@ -26,7 +26,7 @@ def drop_unused(model: ModelProto, released: set[str], held: Sequence[Body] | No
     What they hung on is looked at next. Graph inputs and outputs stay. Returns whether there were such nodes.
     `held` are the model's bodies, if they are known.
     """
-    unused = _unused(bodies(model) if held is None else held, released)
+    unused = _find_unread(bodies(model) if held is None else held, released)
     if not unused:
         return False
     held = list(bodies(model)) if held is None else held
@@ -48,7 +48,7 @@ def drop_unused(model: ModelProto, released: set[str], held: Sequence[Body] | No
             if i in dead[b] or not all(name in seen for name in node.output if name):
                 continue
             dead[b].add(i)
-            uses.subtract(given_up := freed(node))
+            uses.subtract(given_up := names_read(node))
             fresh = {name for name in given_up if name and not uses[name]} - seen
             seen |= fresh
             pending += fresh
@@ -61,7 +61,7 @@ _READ = attrgetter("input")
 _AT_ONCE = 1024  # nodes
 
 
-def _unused(held: Iterable[Body], names: set[str]) -> set[str]:
+def _find_unread(held: Iterable[Body], names: set[str]) -> set[str]:
     """Those of `names` that nothing reads; the search ends where all of them are found."""
     missing = {name for name in names if name}
     for body in held if missing else ():
@@ -77,7 +77,7 @@ def _reads(body: Body) -> list[str]:
     return [*chain.from_iterable([node.input for node in body.node]), *results(body)]
 
 
-def freed(node: NodeProto) -> list[str]:
+def names_read(node: NodeProto) -> list[str]:
     """What a node reads, and what the graphs that it holds read from outside: what they make goes with them."""
     inner = _inside(node)
     made = {name for body in inner for held in body.node for name in held.output}

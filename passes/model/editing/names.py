@@ -60,12 +60,12 @@ class Names:
 
     def _free(self, ending: str) -> str:
         found, number = ending, 1
-        while found.encode() in self._held:
+        while found.encode() in self._bytes_of_names:
             found, number = f"{ending}_{number}", 2 * number
         return found
 
     @cached_property
-    def _held(self) -> bytes:
+    def _bytes_of_names(self) -> bytes:
         """Bytes that hold every name, those of nested graphs included, but not the weights."""
         if self._survey is not None and self._survey.checked:
             held = [b"\n".join([*names.made, *names.early, *names.nodes]) for _, names in self._survey.values]

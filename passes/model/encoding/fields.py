@@ -41,7 +41,7 @@ def put(body: GraphProto | FunctionProto, taken: Mapping[int, Sequence[NodeProto
                 position += 1
                 continue
             else:
-                added.append(field + sized(node.SerializeToString()))
+                added.append(field + prefix_length(node.SerializeToString()))
             later.append(position)
             position += 1
     if len(later) == position:
@@ -60,10 +60,10 @@ def tag(number: int) -> bytes:
     return bytes([number << 3 | 2])
 
 
-def sized(data: bytes) -> bytes:
+def prefix_length(data: bytes) -> bytes:
     """Bytes behind their length, as a field holds them."""
     length = len(data)
-    return (_LENGTHS[length] if length < len(_LENGTHS) else encoded(length)) + data
+    return (_LENGTHS[length] if length < len(_LENGTHS) else encode_number(length)) + data
 
 
 _LENGTHS = [bytes([length]) for length in range(128)]
@@ -73,7 +73,7 @@ class Malformed(ValueError):
     """The bytes are no message, and why."""
 
 
-def encoded(value: int) -> bytes:
+def encode_number(value: int) -> bytes:
     """A number of varying length."""
     found = bytearray()
     while value > 127:

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from opshift.passes.model import tensor_data, tensor_validity
-from opshift.passes.model.encoding.fields import sized, tag, varint
+from opshift.passes.model.encoding.fields import prefix_length, tag, varint
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto
 from opshift.passes.model.tensor_validity import UNCOUNTED
 from opshift.passes.model.types import NUMBERS
@@ -116,5 +116,5 @@ def names(tensors: Sequence[TensorProto]) -> list[bytes] | None:
         tensor = tensors[len(found)]
         if not tensor.name or tensor_validity.fault(tensor):
             return None
-        found.append(sized(tensor.name.encode()))
+        found.append(prefix_length(tensor.name.encode()))
     return None if b"\0" in found else found

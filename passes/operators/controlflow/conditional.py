@@ -29,7 +29,7 @@ def branches_of_one_shape(node: Node) -> Replacement:
     values = _repeat(node, other, node.build.Cast(node.build.Not(chosen), to=T.INT64), values)
     results = _repeat(node, then, node.build.Cast(chosen, to=T.INT64), values)
     types = [(node.scope.elem_type(name), node.scope.shape(name)) for name in node.outputs]
-    return [node.build.typed(name, *kind) for name, kind in zip(results, types, strict=True)]
+    return [node.build.set_type(name, *kind) for name, kind in zip(results, types, strict=True)]
 
 
 def _branches(node: Node) -> tuple[GraphProto, GraphProto]:
@@ -83,7 +83,7 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
     made = node.build.emit("Loop", [trips, go_on, *values], {"body": body}, outputs=len(values))
     node.build.keep_graphs()
     made = [made] if isinstance(made, str) else made
-    return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
+    return [node.build.set_type(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 
 
 @says("Returned a sequence from the branches of If as one tensor of all elements and a tensor of their sizes")
@@ -113,7 +113,7 @@ def sequences_yielded_as_tensors(node: Node) -> Replacement:
             for made, elem_type in zip(pair, (layouts[k].elem_type, T.INT64), strict=True):
                 graph.output.add(name=inner.Identity(made)).type.CopyFrom(tensor_type(elem_type))
         graph.node.extend(inner.nodes)
-    return sequences.emitted(node, node.inputs, branches, len(node.outputs) + len(places), layouts)
+    return sequences.emit_with_graphs(node, node.inputs, branches, len(node.outputs) + len(places), layouts)
 
 
 changed("If", 11, Pair(down=branches_of_one_shape))

@@ -28,7 +28,7 @@ def at_least_one_carried_value(node: Node) -> None:
     body.node.append(NodeProto(op_type="Identity", input=[arriving], output=[leaving]))
     body.output.add(name=leaving).type.CopyFrom(tensor_type(T.FLOAT, []))
     body.output.insert(1, body.output.pop())
-    node.build.typed(last, T.FLOAT, [])
+    node.build.set_type(last, T.FLOAT, [])
 
 
 @says("Carried a sequence through Loop as one tensor of all elements and a tensor of their sizes")
@@ -68,7 +68,7 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
         del values[2 if values is body.input else 1 :]
         for name, value_type in wanted:
             values.add(name=name).type.CopyFrom(value_type)
-    return sequences.emitted(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
+    return sequences.emit_with_graphs(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
 
 
 def _append(node: Node, body: GraphProto, before: str, after: str) -> list[str]:

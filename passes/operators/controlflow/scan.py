@@ -127,7 +127,7 @@ def _in_a_batch(node: Node, index: int, axis: int) -> str:
         dims = [None] * rank
     if dims is not None and not all(isinstance(dim, int) for dim in dims):
         order = _axis_first(node, axis, len(dims)) if axis else range(len(dims))
-        build.typed(made, scope.elem_type(name), [1, *(dims[k] for k in order)])
+        build.set_type(made, scope.elem_type(name), [1, *(dims[k] for k in order)])
     return str(made)
 
 
@@ -200,7 +200,7 @@ def loop_over_elements(node: Node) -> list[str]:
         )
         for row, name in zip(rows, node.outputs, strict=True):
             dims = node.scope.shape(name) if name else None
-            build.typed(row, node.scope.elem_type(name), dims and dims[1:])
+            build.set_type(row, node.scope.elem_type(name), dims and dims[1:])
         return [build.Unsqueeze(row, axes=[0]) for row in rows]
 
     rows_of = [_rows_of(build, name) for name in operands]
@@ -209,12 +209,12 @@ def loop_over_elements(node: Node) -> list[str]:
         taken = [inner.Gather(name, at, axis=axis) for name, axis in rows_of]
         for row, (_, axis) in zip(taken, rows_of, strict=True):
             if axis:
-                inner.typed(row, T.STRING, [None] * axis)
+                inner.set_type(row, T.STRING, [None] * axis)
         return _over_a_sequence(node, inner, taken, inner.Gather(lengths, at, axis=0) if lengths else "", order, places)
 
     stacked = _loop(node, build, build.Gather(build.Shape(operands[-1]), first), [], [], one_sequence)
     for row, name in zip(stacked, node.outputs, strict=True):
-        build.typed(row, node.scope.elem_type(name), node.scope.shape(name) if name else None)
+        build.set_type(row, node.scope.elem_type(name), node.scope.shape(name) if name else None)
     return stacked
 
 
@@ -236,10 +236,10 @@ def _places(node: Node, batch: str, elem_type: int, *, backwards: bool = False) 
     build, dims = node.build, _sizes(node, batch)
     if dims and isinstance(length := dims[1], int):
         return str(build.constant(list(range(length))[:: -1 if backwards else 1], elem_type))
-    size = build.typed(build.Gather(build.Shape(batch), build.constant(1, T.INT64)), T.INT64, [])
-    places = build.typed(flat_indices.count(build, size), T.INT64, [None])
+    size = build.set_type(build.Gather(build.Shape(batch), build.constant(1, T.INT64)), T.INT64, [])
+    places = build.set_type(flat_indices.count(build, size), T.INT64, [None])
     if backwards:
-        last = build.typed(build.Sub(size, build.constant(1, T.INT64)), T.INT64, [])
+        last = build.set_type(build.Sub(size, build.constant(1, T.INT64)), T.INT64, [])
         places = build.Neg(build.Sub(places, last))
     return recast(build, places, T.INT64, elem_type)
 

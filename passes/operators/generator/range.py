@@ -8,7 +8,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -20,7 +20,7 @@ _SMALL = 1 << 24  # a delta of which no memory holds as many numbers as lie more
 
 
 @says("Replaced Range by start + delta * (0, 1, 2, ...)")
-def counted(node: Node) -> str:
+def range_by_sums(node: Node) -> str:
     held = [node.scope.array(name) for name in node.inputs]
     elem_type = node.elem_type()
     parts = [value.reshape(-1)[0] for value in held if value is not None]
@@ -109,8 +109,8 @@ def count_in_stash_type(node: Node) -> Replacement:
         return None
     if stash not in (T.FLOAT, T.DOUBLE):
         raise CannotConvert(node, f"stash_type={stash}", supported="float and double")
-    return carried({elem_type: stash})(node)
+    return carrier_casts({elem_type: stash})(node)
 
 
-changed("Range", 11, Pair(down=counted))
+changed("Range", 11, Pair(down=range_by_sums))
 changed("Range", 27, Pair(down=count_in_stash_type))

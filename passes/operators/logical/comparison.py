@@ -7,7 +7,7 @@ from typing import Any
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.broadcast import LEGACY
 from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
@@ -24,7 +24,7 @@ def equal_numbers(node: Node) -> Replacement:
     if elem_type in (T.BOOL, T.INT32, T.INT64):
         return None
     if elem_type in SMALL_INTEGERS or elem_type == T.UINT32:
-        return carried({**dict.fromkeys(SMALL_INTEGERS, T.INT32), T.UINT32: T.INT64})(node)
+        return carrier_casts({**dict.fromkeys(SMALL_INTEGERS, T.INT32), T.UINT32: T.INT64})(node)
     a, b = node.inputs
     equal = build.Not(build.Or(build.Less(a, b), build.Greater(a, b)))
     if elem_type != T.UINT64:
@@ -42,17 +42,17 @@ def _is_number(build: Builder, x: str, elem_type: int) -> str:
 def equal_strings(node: Node) -> Replacement:
     if node.elem_type() != T.STRING:
         return None
-    if (found := _found_among(node)) is not None:
+    if (found := _find_among(node)) is not None:
         return found
     build = node.build
     flat = build.Concat(*(build.Reshape(name, [-1]) for name in node.inputs), axis=0)
     places = build.emit("Unique", [flat], outputs=3)[2]
     split = build.Reshape(build.Size(node.input(0)), [1])
     parts = [build.Slice(places, [0], split), build.Slice(places, split, [INT64_MAX])]
-    return str(build.Equal(*(_shaped_like(node, *pair) for pair in zip(parts, node.inputs, strict=True))))
+    return str(build.Equal(*(_shape_like(node, *pair) for pair in zip(parts, node.inputs, strict=True))))
 
 
-def _found_among(node: Node) -> str | None:
+def _find_among(node: Node) -> str | None:
     """Single strings beside a list of known ones, as TfIdfVectorizer counts them; None for other operands."""
     build, known = node.build, node.scope.array(node.input(1))
     dims = node.scope.shape(node.input(0))
@@ -76,7 +76,7 @@ def _found_among(node: Node) -> str | None:
     return str(build.Reshape(found, build.Concat(outer, [len(words)], axis=0)))
 
 
-def _shaped_like(node: Node, value: str, like: str) -> str:
+def _shape_like(node: Node, value: str, like: str) -> str:
     dims = node.scope.shape(like)
     filled = dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims)
     return str(node.build.Reshape(value, node.build.Shape(like), allowzero=None if filled else 1))
@@ -86,9 +86,9 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
 def ordered_integers(node: Node) -> Replacement:
     elem_type, build, op = node.elem_type(), node.build, node.op_type
     if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
-        return carried(dict.fromkeys(INTEGERS, T.DOUBLE))(node)
+        return carrier_casts(dict.fromkeys(INTEGERS, T.DOUBLE))(node)
     if elem_type not in (T.INT64, T.UINT64):
-        return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
+        return carrier_casts(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
     half = build.constant(2**32, elem_type)
     high = [build.Div(name, half) for name in node.inputs]  # rounds towards zero; the rest has the sign of the whole
     low = [build.Sub(n, build.Mul(h, half)) for n, h in zip(node.inputs, high, strict=True)]
@@ -124,5 +124,5 @@ changed(ORDER, 9, Pair(down=ordered_integers))
 changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
 changed(OR_EQUAL, 12, Pair(down=ordered_or_equal))
-changed(OR_EQUAL, 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
+changed(OR_EQUAL, 16, Pair(down=carrier_casts({T.BFLOAT16: T.FLOAT})))
 defined("Less", greater_of_exchanged, opset=9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.broadcast import LEGACY
 from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
-from opshift.passes.operators.shared.recipes import carried, recast, without_hint
+from opshift.passes.operators.shared.recipes import carrier_casts, recast, without_hint
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
@@ -24,7 +24,7 @@ def in_double(node: Node) -> Replacement:
         return node.input(0)
     if node.op_type in ("Add", "Mul", "Sub") and elem_type in (T.INT32, T.UINT32):
         return _modulo(node, elem_type)
-    return carried(IN_DOUBLE, why="integers are computed in double, where an overflow does not wrap around")(node)
+    return carrier_casts(IN_DOUBLE, why="integers are computed in double, where an overflow does not wrap around")(node)
 
 
 def _modulo(node: Node, elem_type: int) -> str:
@@ -33,10 +33,10 @@ def _modulo(node: Node, elem_type: int) -> str:
     if node.op_type != "Mul" or any(_is_small(node, index) for index in (0, 1)):
         result = build.again(node.proto, [a, b])
     else:
-        high, low = _parted(build, b, 16)
-        _, carry = _parted(build, build.again(node.proto, [a, high]), 16)
+        high, low = _split_bits(build, b, 16)
+        _, carry = _split_bits(build, build.again(node.proto, [a, high]), 16)
         result = build.Add(_times(build, carry, 2.0**16), build.again(node.proto, [a, low]))
-    return str(build.Cast(_parted(build, result, 32, around_zero=elem_type == T.INT32)[1], to=elem_type))
+    return str(build.Cast(_split_bits(build, result, 32, around_zero=elem_type == T.INT32)[1], to=elem_type))
 
 
 def _is_small(node: Node, index: int) -> bool:
@@ -45,7 +45,7 @@ def _is_small(node: Node, index: int) -> bool:
     return held is not None and bool((abs(held.astype("float64")) <= 2**21).all())
 
 
-def _parted(build: Builder, x: str, bits: int, *, around_zero: bool = False) -> tuple[str, str]:
+def _split_bits(build: Builder, x: str, bits: int, *, around_zero: bool = False) -> tuple[str, str]:
     """x // 2^bits and what is left of integers in double, from 0 up or as much below as above."""
     high = _times(build, x, 2.0**-bits)
     if around_zero:
@@ -90,7 +90,7 @@ def one_divided(node: Node) -> str:
     return str(node.build.Div(node.build.constant(1, node.elem_type()), node.input(0)))
 
 
-WRAPPING = Pair(down=carried(dict.fromkeys(SMALL_INTEGERS, T.INT32)))  # modulo 2^n, as the Cast back is
+WRAPPING = Pair(down=carrier_casts(dict.fromkeys(SMALL_INTEGERS, T.INT32)))  # modulo 2^n, as the Cast back is
 BINARY = ["Add", "Div", "Mul", "Sub"]
 
 changed(["Abs", "Neg", *BINARY], 6, Pair(up=without_hint, down=in_double))

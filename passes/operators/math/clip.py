@@ -7,7 +7,7 @@ import math
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.numbers import single
 from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS, SMALL_INTEGERS
-from opshift.passes.operators.shared.recipes import carried, picked, with_defaults, without_hint
+from opshift.passes.operators.shared.recipes import carrier_casts, pick, with_defaults, without_hint
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
@@ -65,7 +65,7 @@ def _limit(node: Node, sign: int) -> str:
 def bounded_integers(node: Node) -> Replacement:
     elem_type, build = _elem_type(node), node.build
     if elem_type in SMALL_INTEGERS:
-        return carried(HELD_BY_FLOATS)(node)
+        return carrier_casts(HELD_BY_FLOATS)(node)
     if elem_type in HELD_BY_FLOATS:
         wide = [name and build.Cast(name, to=HELD_BY_FLOATS[elem_type]) for name in (node.input(0), *_bounds(node))]
         return str(build.Cast(_between(build, *wide), to=elem_type))
@@ -73,7 +73,7 @@ def bounded_integers(node: Node) -> Replacement:
         return None
     value = node.input(0)
     for op, bound in zip(("Max", "Min"), _bounds(node), strict=True):
-        value = picked(build, op, value, bound) if bound else value
+        value = pick(build, op, value, bound) if bound else value
     return value
 
 

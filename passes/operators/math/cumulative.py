@@ -10,7 +10,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.recipes import carried, unless_empty
+from opshift.passes.operators.shared.recipes import carrier_casts, unless_empty
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -22,7 +22,7 @@ OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
 
 
 @says("Replaced CumSum or CumProd by a Scan along the axis; for a dynamic axis, by one Scan for each axis")
-def scanned(node: Node) -> str:
+def running_results(node: Node) -> str:
     rank, held = node.rank(), node.scope.array(node.input(1))
     if held is not None and held.size == 1:
         axis = int(held.reshape(-1)[0])
@@ -50,7 +50,7 @@ def _along_one_of(node: Node, build: Builder, axis: str, axes: list[int]) -> str
     elem_type = node.elem_type()
     then = build.branch(lambda inner: _along(node, inner, first), "along_this", elem_type)
     other = build.branch(lambda inner: _along_one_of(node, inner, axis, others), "along_another", elem_type)
-    return build.typed(
+    return build.set_type(
         build.If(chosen, then_branch=then, else_branch=other), elem_type, node.scope.shape(node.input(0))
     )
 
@@ -78,8 +78,8 @@ def _along(node: Node, build: Builder, axis: int) -> str:
     }
     dims = node.scope.shape(node.input(0)) or []
     results = build.emit("Scan", [_start(node, build, axis), node.input(0)], attributes, outputs=2)
-    build.typed(results[0], elem_type, dims[:axis] + dims[axis + 1 :])
-    return build.typed(results[1], elem_type, dims)
+    build.set_type(results[0], elem_type, dims[:axis] + dims[axis + 1 :])
+    return build.set_type(results[1], elem_type, dims)
 
 
 def _start(node: Node, build: Builder, axis: int) -> str:
@@ -94,6 +94,6 @@ def _start(node: Node, build: Builder, axis: int) -> str:
     return str(build.ConstantOfShape(shape, value=tensors.tensor([value], node.elem_type())))
 
 
-changed("CumSum", 11, Pair(down=scanned))
-changed("CumSum", 14, Pair(down=carried(HALVES, why="16-bit floats are summed in float")))
-changed("CumProd", 26, Pair(down=scanned))
+changed("CumSum", 11, Pair(down=running_results))
+changed("CumSum", 14, Pair(down=carrier_casts(HALVES, why="16-bit floats are summed in float")))
+changed("CumProd", 26, Pair(down=running_results))

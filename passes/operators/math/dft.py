@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
-from opshift.passes.operators.shared.fourier import given_length, parts_of, transformed
+from opshift.passes.operators.shared.fourier import given_length, parts_of, transform
 from opshift.passes.operators.shared.recipes import from_the_caller
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -52,7 +52,7 @@ def _along(node: Node, build: Builder, axis: int) -> str:
         "then_branch": build.branch(here, "here", elem_type),
         "else_branch": build.branch(behind, "behind", elem_type),
     }
-    return build.typed(build.If(wanted, **branches), elem_type)
+    return build.set_type(build.If(wanted, **branches), elem_type)
 
 
 @says("Replaced DFT by MatMul with matrices of cosines and sines")
@@ -64,7 +64,7 @@ def transform_by_matrices(node: Node) -> str:
         raise CannotConvert(node, f"axis {axis} is out of range: the signal has {rank - 1} axes")
     inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
     length, parts = given_length(node, 1), parts_of(node)
-    return transformed(node, node.input(0), rank, axis % rank, length, parts, inverse=inverse, onesided=onesided)
+    return transform(node, node.input(0), rank, axis % rank, length, parts, inverse=inverse, onesided=onesided)
 
 
 changed("DFT", 17, Pair(down=transform_by_matrices))

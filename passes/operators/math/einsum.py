@@ -150,7 +150,7 @@ def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
     inner = [label for label in both if label not in needed]
     rows = [label for label in a.labels if label not in both]
     columns = [label for label in b.labels if label not in both]
-    dims = {**_known(a), **_known(b)}
+    dims = {**_fixed_sizes(a), **_fixed_sizes(b)}
     foldable = all(
         (len(first) == len(second) == 1) or _reshape_to([first, second], dims) is not None or flattened
         for first, second, flattened in ((rows, inner, not batch), (inner, columns, not batch), (rows, columns, False))
@@ -175,7 +175,7 @@ def _may_be_empty(batch: list[str], *terms: Term) -> bool:
     return any(label in batch and (not isinstance(dim, int) or not dim) for label, dim in pairs)
 
 
-def _known(term: Term) -> dict[str, int]:
+def _fixed_sizes(term: Term) -> dict[str, int]:
     """The sizes that are known; those under an ellipsis may be 1 for one operand and more for the other."""
     return {
         label: dim

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import selected
+from opshift.passes.operators.shared.recipes import select
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined, same
@@ -55,10 +55,10 @@ def rational_approximation(node: Node) -> str:
     near = build.Mul(x, _ratio(build, square, *NEAR))
     rest = build.Mul(build.Exp(build.Neg(square)), _ratio(build, size, *FAR))
     above = build.Sub(_number(build, 1.0), rest)
-    above = selected(build, build.Greater(size, _number(build, 4.0)), _number(build, 1.0), above, T.DOUBLE)
+    above = select(build, build.Greater(size, _number(build, 4.0)), _number(build, 1.0), above, T.DOUBLE)
     negative = build.Cast(build.Less(x, _number(build, 0.0)), to=T.DOUBLE)
     far = build.Mul(above, build.Sub(_number(build, 1.0), build.Add(negative, negative)))
-    return str(build.Cast(selected(build, build.Less(size, _number(build, 0.5)), near, far, T.DOUBLE), to=elem_type))
+    return str(build.Cast(select(build, build.Less(size, _number(build, 0.5)), near, far, T.DOUBLE), to=elem_type))
 
 
 def _ratio(build: Builder, x: str, above: Sequence[float], below: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -72,4 +72,4 @@ def _repeats(node: Node, x: str, dims: list[Any], shape: str) -> str:
 
 
 changed("Expand", 8, Pair(down=tile))
-changed("Expand", 13, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
+changed("Expand", 13, Pair(down=carrier_casts({T.BFLOAT16: T.FLOAT})))

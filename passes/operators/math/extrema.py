@@ -7,7 +7,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.broadcast import covers, of_one_shape, same_shape
 from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS
-from opshift.passes.operators.shared.recipes import carried, mirrored, picked, without_hint
+from opshift.passes.operators.shared.recipes import carrier_casts, mirror, pick, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
@@ -47,19 +47,17 @@ def _widest(node: Node, shapes: list[list[Dim] | None]) -> int | None:
 @says("Compared integers as floats where a float holds them, else two at a time")
 def extreme_of_integers(node: Node) -> Replacement:
     if node.elem_type() not in (T.INT64, T.UINT64):
-        return carried(HELD_BY_FLOATS)(node)
+        return carrier_casts(HELD_BY_FLOATS)(node)
     value, *others = node.inputs
     for other in others:
-        value = picked(node.build, node.op_type, value, other)
+        value = pick(node.build, node.op_type, value, other)
     return value
 
 
 @says("Replaced Min by -Max(-x)")
 def mirrored_maximum(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
-    return mirrored(
-        build, str(build.emit("Max", [mirrored(build, name, elem_type) for name in node.inputs])), elem_type
-    )
+    return mirror(build, str(build.emit("Max", [mirror(build, name, elem_type) for name in node.inputs])), elem_type)
 
 
 changed(["Max", "Min"], 6, Pair(up=without_hint))

@@ -55,16 +55,16 @@ def sum_and_product_of_integers(node: Node) -> Replacement:
     if elem_type not in INTEGERS:
         return None
     a, b = _factors(node)
-    product = _scaled(node, summed_products(build, a, b, 2, 2), "alpha", elem_type)
-    return str(build.Add(product, _scaled(node, node.input(2), "beta", elem_type)))
+    product = _scale_by(node, summed_products(build, a, b, 2, 2), "alpha", elem_type)
+    return str(build.Add(product, _scale_by(node, node.input(2), "beta", elem_type)))
 
 
 @says("Replaced Gemm by alpha * A * B + beta * C")
 def product_plus_addend(node: Node) -> str:
     node.close("rounds after each operator")
     build, elem_type = node.build, node.elem_type()
-    product = _scaled(node, build.MatMul(*_factors(node)), "alpha", elem_type)
-    return str(build.Add(product, _scaled(node, node.input(2), "beta", elem_type))) if node.input(2) else product
+    product = _scale_by(node, build.MatMul(*_factors(node)), "alpha", elem_type)
+    return str(build.Add(product, _scale_by(node, node.input(2), "beta", elem_type))) if node.input(2) else product
 
 
 def _factors(node: Node) -> list[str]:
@@ -74,7 +74,7 @@ def _factors(node: Node) -> list[str]:
     ]
 
 
-def _scaled(node: Node, value: str, name: str, elem_type: int) -> str:
+def _scale_by(node: Node, value: str, name: str, elem_type: int) -> str:
     factor = node.attributes.get(name, 1.0)
     if factor == 1:
         return value

@@ -6,7 +6,7 @@ from math import log
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import ROUNDED
-from opshift.passes.operators.shared.recipes import recast, selected, with_sign
+from opshift.passes.operators.shared.recipes import recast, select, with_sign
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
@@ -76,7 +76,7 @@ def _log1p_or_log(build: Builder, y: str, large: str, offset: float) -> str:
     small = build.Add(corrected, build.Mul(nothing, y))
     grown = build.Log(large)
     grown = build.Add(grown, _number(build, offset)) if offset else grown
-    return selected(build, build.Greater(large, _number(build, LARGE)), grown, small, D)
+    return select(build, build.Greater(large, _number(build, LARGE)), grown, small, D)
 
 
 def _number(build: Builder, value: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.broadcast import LEGACY
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
 from opshift.passes.rewrite.says import says
@@ -83,4 +83,4 @@ def _multiply(node: Node, base: int, times: int) -> str:
 changed("Pow", 7, LEGACY)
 changed("Pow", 12, Pair(down=power_of_one_type))
 same("Pow", 13, "only the text and bfloat16 changed")
-changed("Pow", 15, Pair(down=carried(BFLOAT16, variable="T1")))
+changed("Pow", 15, Pair(down=carrier_casts(BFLOAT16, variable="T1")))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized_along, is_one, quantized, scalar
-from opshift.passes.operators.shared.recipes import carried, saturated
+from opshift.passes.operators.shared.dequantized import ROUNDS, dequantize_along, is_one, quantize, scalar
+from opshift.passes.operators.shared.recipes import carrier_casts, saturate_to_bytes
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
@@ -28,7 +28,7 @@ def product_of_quantized(node: Node) -> str:
     a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 3, 5, rows=False)
     scales = build.Mul(_over_product(node, 0, 3), _over_product(node, 3, 0))
     ratio = build.Mul(build.Cast(build.MatMul(a, b), to=T.FLOAT), build.Div(scales, _of_product(node, 6)))
-    return saturated(build, ratio, build.Cast(_of_product(node, 7), to=T.FLOAT), node.elem_type(7))
+    return saturate_to_bytes(build, ratio, build.Cast(_of_product(node, 7), to=T.FLOAT), node.elem_type(7))
 
 
 @says("Replaced QLinearMatMul by DequantizeLinear, MatMul and QuantizeLinear")
@@ -36,8 +36,8 @@ def product_of_dequantized(node: Node) -> str:
     if node.elem_type(1) != T.FLOAT or not is_one(node.scope.shape(node.input(6))):
         return product_of_quantized(node)
     node.close(ROUNDS)
-    a, b = dequantized_along(node, 0, 1, 2, -2), dequantized_along(node, 3, 4, 5, -1)
-    return quantized(node, node.build.MatMul(a, b), 6, node.elem_type(7))
+    a, b = dequantize_along(node, 0, 1, 2, -2), dequantize_along(node, 3, 4, 5, -1)
+    return quantize(node, node.build.MatMul(a, b), 6, node.elem_type(7))
 
 
 def _without_zero_point(node: Node, index: int, zero_point: int, *, rows: bool) -> str:
@@ -83,7 +83,7 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
 def quantized_product(node: Node) -> Replacement:
     elem_types = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
     if not set(elem_types) & set(FLOAT8):
-        return carried(HALF, why="the product is requantized with scales in float", variable="TS")(node)
+        return carrier_casts(HALF, why="the product is requantized with scales in float", variable="TS")(node)
     node.close("8-bit floats are dequantized, multiplied and quantized again")
     build = node.build
     a, b = (

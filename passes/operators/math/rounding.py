@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried, round_to_even, with_sign, without_hint
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts, round_to_even, with_sign, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says
@@ -23,5 +23,5 @@ def round_half_to_even(node: Node) -> str:
 changed(["Ceil", "Floor"], 6, Pair(up=without_hint))
 same(["Ceil", "Floor"], 13, "bfloat16 added; the text states how special values are rounded, as runtimes did before")
 changed("Round", 11, Pair(down=round_half_to_even))
-changed("Round", 22, Pair(down=carried(BFLOAT16)))
+changed("Round", 22, Pair(down=carrier_casts(BFLOAT16)))
 defined("Ceil", negated_floor, opset=13)

@@ -22,21 +22,21 @@ def over_one_axis(node: Node) -> Replacement:
         return None
     rank = node.scope.rank(node.input(0))
     if rank is not None and _from_front(node, axis, rank) == rank - 1:
-        return _named(node, rank - 1)
+        return _write_axis(node, rank - 1)
     dims = node.scope.shape(node.input(0))
     if dims is None:
-        return _flattened_unless_empty(node, axis, open_sizes=True)
+        return _flatten_unless_empty(node, axis, open_sizes=True)
     axis = _from_front(node, axis, len(dims))
     if 0 in dims:
         return node.input(0)  # nothing to normalize, and Reshape would not take every such shape
     alone = _only_axis(dims, axis)
     if alone is not None:
-        return _named(node, alone)
+        return _write_axis(node, alone)
     # A 0 in the shape copies a dimension of the matrix, which is 0 as well where only it is made of that one.
     copied = ((1,), (0, 1))[axis] if axis < 2 else (0,)
     if all(isinstance(dim, int) or k in copied for k, dim in enumerate(dims)):
         return _flatten(node, node.build, axis)
-    return _flattened_unless_empty(node, axis)
+    return _flatten_unless_empty(node, axis)
 
 
 def _flatten(node: Node, build: Builder, axis: int, *, open_sizes: bool = False) -> str:
@@ -46,7 +46,7 @@ def _flatten(node: Node, build: Builder, axis: int, *, open_sizes: bool = False)
     return str(build.Reshape(rows, build.Max(shape, build.constant([1], T.INT64)) if open_sizes else shape))
 
 
-def _flattened_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) -> str:
+def _flatten_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) -> str:
     """The same where there is anything to normalize: Reshape would not take every shape of nothing, nor would inference
     where a function is called with one."""
     return unless_empty(node, lambda build: _flatten(node, build, axis, open_sizes=open_sizes), "normalized")
@@ -56,18 +56,18 @@ def _flattened_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) 
 def over_all_axes_from(node: Node) -> Replacement:
     axis = node.attributes.get("axis", -1)
     if axis == -1:
-        return _named(node, axis)
+        return _write_axis(node, axis)
     rank = node.rank()
     axis = _from_front(node, axis, rank)
     if _only_axis(node.scope.shape(node.input(0)) or [], axis) == axis:
-        return _named(node, axis)
+        return _write_axis(node, axis)
     build, order = node.build, list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
     rows = build.again(node.proto, [build.Transpose(node.input(0), perm=order)], axis=-1)
     return str(build.Transpose(rows, perm=order))
 
 
-def _named(node: Node, axis: int) -> Replacement:
+def _write_axis(node: Node, axis: int) -> Replacement:
     """Written out, for the defaults differ."""
     if node.attributes.get("axis") != axis:
         node.attributes["axis"] = axis
@@ -117,11 +117,11 @@ def one_at_the_first_maximum(node: Node) -> str:
     if isinstance(size, int):
         return _mark(node, build, axis, build.constant(tensors.int64s(range(size), [size] + [1] * after)))
 
-    def counted(inner: Builder) -> str:
+    def mark_places(inner: Builder) -> str:
         places = inner.Range(0, inner.Gather(inner.Shape(node.input(0)), axis), 1)
         return _mark(node, inner, axis, inner.Reshape(places, [-1] + [1] * after) if after else places)
 
-    return unless_empty(node, counted, "marked")
+    return unless_empty(node, mark_places, "marked")
 
 
 def _mark(node: Node, build: Builder, axis: int, places: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.fourier import as_scalar, given_length, parts_of, size_of, transformed
+from opshift.passes.operators.shared.fourier import as_scalar, given_length, parts_of, size_of, transform
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -40,7 +40,7 @@ def transformed_frame_by_frame(node: Node) -> str:
     if node.input(2):
         frames = build.Mul(frames, build.Unsqueeze(node.input(2), [1]))
     onesided = bool(node.attributes.get("onesided", 1))
-    return transformed(node, frames, 4, 2, length, parts, inverse=False, onesided=onesided)
+    return transform(node, frames, 4, 2, length, parts, inverse=False, onesided=onesided)
 
 
 changed("STFT", 17, Pair(down=transformed_frame_by_frame))

@@ -9,7 +9,7 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried, nonnegative_axis
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts, nonnegative_axis
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -110,4 +110,4 @@ def _by_halves(node: Node, elem_type: int, largest: int) -> list[str]:
 
 changed("TopK", 10, Pair(up=k_to_input, down=k_to_attribute))
 changed("TopK", 11, Pair(down=largest_in_order))
-changed("TopK", 24, Pair(down=carried(BFLOAT16)))
+changed("TopK", 24, Pair(down=carrier_casts(BFLOAT16)))

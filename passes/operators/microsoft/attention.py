@@ -8,7 +8,7 @@ from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.attention import (
     addend,
     allowed_keys,
-    attended,
+    attend,
     earlier_keys,
     elem_type_of_scores,
     scores_as_declared,
@@ -58,7 +58,7 @@ def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: in
     later = earlier_keys(build, queries, earlier, keys) if causal and (cache or allowed) else ""
     total = addend(node, allowed, later, "" if added is None else node.input(added), elem_type, queries)
     outputs = 3 if node.is_used(1) else 1
-    y, *present = attended(node, inputs, total, before, elem_type, causal=causal and not later, outputs=outputs)
+    y, *present = attend(node, inputs, total, before, elem_type, causal=causal and not later, outputs=outputs)
     return [y, build.Concat(*(build.Unsqueeze(of, [0]) for of in present), axis=0)] if present else [y]
 
 
@@ -96,7 +96,7 @@ def attention_of_heads(node: Node) -> list[str]:
     total = addend(node, allowed, later, added, elem_type, queries)
     before = [past_key, past_value] if past_key else []
     values, causal = [query, key, value], causal and not later
-    made = attended(node, values, total, before, elem_type, apart=length == 2, causal=causal, outputs=1 + used)
+    made = attend(node, values, total, before, elem_type, apart=length == 2, causal=causal, outputs=1 + used)
     return [*made[:3], *(scores_as_declared(node, scores) for scores in made[3:])]
 
 

@@ -46,7 +46,7 @@ def _attention(node: Node, number: int, inputs: int, width: int, mask: str) -> A
     keys, score = build.MatMul(node.input(MEMORY), key), build.Unsqueeze(score, [1])
     layer = build.Gather(node.input(LAYER), number, axis=0) if node.input(LAYER) else ""
 
-    def found(inner: Builder, hidden: str) -> str:
+    def attend(inner: Builder, hidden: str) -> str:
         bent = inner.Tanh(inner.Add(keys, inner.Unsqueeze(inner.MatMul(hidden, query), [1])))
         scores = inner.MatMul(bent, score)
         scores = inner.Where(mask, inner.constant(-inf, node.elem_type()), scores) if mask else scores
@@ -54,7 +54,7 @@ def _attention(node: Node, number: int, inputs: int, width: int, mask: str) -> A
         context = inner.Squeeze(inner.MatMul(shares, node.input(MEMORY)), [1])
         return str(inner.MatMul(inner.Concat(hidden, context, axis=1), layer) if layer else context)
 
-    return Attention(Matrix(entry), Matrix(again), width, found)
+    return Attention(Matrix(entry), Matrix(again), width, attend)
 
 
 def _beyond(node: Node) -> str:

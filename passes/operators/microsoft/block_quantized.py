@@ -8,7 +8,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import element_name
 from opshift.passes.operators.shared.dequantized import scalar
-from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpack
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
@@ -66,8 +66,8 @@ def _indices(node: Node, axis: int) -> tuple[str, str]:
     given, size = recast(build, node.input(INDICES), elem_type, T.INT64), share_along(node, node.input(DATA), axis, 1)
     counted = build.Where(build.Less(given, 0), build.Add(given, size), given)
     inside = build.And(build.GreaterOrEqual(counted, 0), build.Less(counted, size))
-    chosen = build.typed(build.Where(inside, counted, 0), T.INT64, dims)
-    return chosen, build.typed(inside, T.BOOL, dims)
+    chosen = build.set_type(build.Where(inside, counted, 0), T.INT64, dims)
+    return chosen, build.set_type(inside, T.BOOL, dims)
 
 
 def _rows(node: Node, indices: str) -> tuple[str, str, str]:
@@ -76,10 +76,10 @@ def _rows(node: Node, indices: str) -> tuple[str, str, str]:
     data, scales, zeros = (build.Gather(name, indices, axis=0) if name else "" for name in _inputs(node))
     if not zeros:
         zeros = build.Expand(build.constant(2 ** (bits - 1), T.UINT8), build.Shape(scales))
-        zeros = build.typed(zeros, T.UINT8, build.scope.shape(scales))
+        zeros = build.set_type(zeros, T.UINT8, build.scope.shape(scales))
     elif bits < 8:
-        zeros = first_of(build, unpacked(build, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
-    return unpacked(build, data, bits), scales, zeros
+        zeros = first_of(build, unpack(build, zeros, bits), share_along(node, node.input(SCALES), -1, 1))
+    return unpack(build, data, bits), scales, zeros
 
 
 @says("Replaced MatMulBnb4 by Gather of the values of the 4-bit codes, Mul by the block scales, and MatMul")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantized, quantized
+from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantize, quantize
 from opshift.passes.operators.shared.fused import activated_convolution_of
 from opshift.passes.operators.shared.recipes import channels_first, channels_last
 from opshift.passes.rewrite.node import Node
@@ -47,9 +47,9 @@ def convolution_of_dequantized(node: Node) -> str:
     if (node.scope.shape(node.input(3)) or [1, 1])[1] == 0:
         why = "there are no input channels, and the kernel returns uninitialized memory"
         raise CannotConvert(node, f"{why}", fix="QLinearConv of the default domain")
-    x = dequantized(node, 0)
+    x = dequantize(node, 0)
     y = convolution(node, channels_first(build, x, node.rank()) if last else x)
-    return quantized(node, channels_last(build, y, node.rank()) if last else y, 6, node.elem_type(7))
+    return quantize(node, channels_last(build, y, node.rank()) if last else y, 6, node.elem_type(7))
 
 
 @says("Replaced NhwcMaxPool by MaxPool between Transposes, as its channels come last")

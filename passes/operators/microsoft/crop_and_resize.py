@@ -26,7 +26,7 @@ def sampled_boxes(node: Node) -> str:
     rows, columns = (_Axis(node, which, count) for which, count in enumerate(size))
     images = build.Transpose(_with_pixels(node, build.Gather(node.input(0), node.input(2))), perm=[0, 2, 3, 1])
 
-    def picked(y: str, x: str) -> str:
+    def pick(y: str, x: str) -> str:
         """The pixels at these rows and columns of the image of each box."""
         boxes = build.Range(0, build.Gather(build.Shape(images), 0), 1)
         shape = build.Concat(build.Shape(boxes), [*size], axis=0)
@@ -34,11 +34,11 @@ def sampled_boxes(node: Node) -> str:
         return str(build.GatherND(images, build.Concat(*(build.Unsqueeze(place, [3]) for place in places), axis=3)))
 
     if mode == "nearest":
-        values = picked(rows.nearest, columns.nearest)
+        values = pick(rows.nearest, columns.nearest)
     else:
         across = build.Unsqueeze(columns.part, [1, 3])
         top, bottom = (
-            _between(node, picked(y, columns.below), picked(y, columns.above), across) for y in (rows.below, rows.above)
+            _between(node, pick(y, columns.below), pick(y, columns.above), across) for y in (rows.below, rows.above)
         )
         values = _between(node, top, bottom, build.Unsqueeze(rows.part, [2, 3]))
     inside = build.And(build.Unsqueeze(rows.inside, [2, 3]), build.Unsqueeze(columns.inside, [1, 3]))

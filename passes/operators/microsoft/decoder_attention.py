@@ -8,7 +8,7 @@ from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.attention import (
     addend,
     allowed_keys,
-    attended,
+    attend,
     elem_type_of_scores,
     scores_as_declared,
     with_bias,
@@ -58,7 +58,7 @@ def attention_of_one_query(node: Node) -> list[str]:
     mask = allowed_keys(node, MASK, share_along(node, query, 0, 1), number) if node.input(MASK) else ""
     elem_type = elem_type_of_scores(node, node.elem_type(), bool(mask))
     total = addend(node, mask, "", node.input(ADDED), elem_type, 1)
-    made = attended(node, [query, key, value], total, [], elem_type, apart=apart, outputs=4 if scores else 1)
+    made = attend(node, [query, key, value], total, [], elem_type, apart=apart, outputs=4 if scores else 1)
     results = [made[0], *(present or ["", ""]), scores_as_declared(node, made[3]) if scores else ""]
     return results[: len(node.outputs)]
 

@@ -61,14 +61,14 @@ def affine(node: Node) -> str:
 
 
 @says("Replaced Scale by input * scale")
-def scaled(node: Node) -> str:
+def product_with_scale(node: Node) -> str:
     return str(node.build.Mul(node.input(0), node.build.constant(node.attributes.get("scale", 1.0), node.elem_type())))
 
 
 @says("Replaced ImageScaler by input * scale + bias")
 def scaled_image(node: Node) -> str:
     bias = [[[number]] for number in node.attributes.get("bias", [])]
-    return str(node.build.Add(scaled(node), node.build.constant(bias, node.elem_type())))
+    return str(node.build.Add(product_with_scale(node), node.build.constant(bias, node.elem_type())))
 
 
 @says("Replaced ParametricSoftplus by alpha * log(1 + exp(beta * X))")
@@ -100,12 +100,12 @@ def crop(node: Node) -> str:
 
 
 @says("Replaced DynamicSlice by Slice")
-def sliced(node: Node) -> str:
+def slice_of_inputs(node: Node) -> str:
     return str(node.build.Slice(node.input(0), node.input(1), node.input(2), node.input(3) or None))
 
 
 @says("Removed a copy between devices")
-def copied(node: Node) -> str:
+def identity(node: Node) -> str:
     return str(node.build.Identity(node.input(0)))
 
 
@@ -118,14 +118,14 @@ defined("LayerNormalization", layer_normalization, opset=17, domain=ONNXRUNTIME)
 defined("SimplifiedLayerNormalization", root_mean_square, opset=23, domain=ONNXRUNTIME)
 defined("MeanVarianceNormalization", mean_variance_normalization, opset=13, domain=ONNXRUNTIME)
 defined("Affine", affine, opset=7, domain=ONNXRUNTIME)
-defined("Scale", scaled, opset=7, domain=ONNXRUNTIME)
+defined("Scale", product_with_scale, opset=7, domain=ONNXRUNTIME)
 defined("ImageScaler", scaled_image, opset=7, domain=ONNXRUNTIME)
 defined("ParametricSoftplus", softplus_with_parameters, opset=7, domain=ONNXRUNTIME)
 defined("ScaledTanh", tanh_with_scales, opset=7, domain=ONNXRUNTIME)
 defined("Crop", crop, opset=13, domain=ONNXRUNTIME)
 defined("ThresholdedRelu", above_threshold, opset=10, domain=ONNXRUNTIME)
-defined("DynamicSlice", sliced, opset=13, domain=ONNXRUNTIME)
-defined(["MemcpyFromHost", "MemcpyToHost"], copied, opset=13, domain=ONNXRUNTIME)
+defined("DynamicSlice", slice_of_inputs, opset=13, domain=ONNXRUNTIME)
+defined(["MemcpyFromHost", "MemcpyToHost"], identity, opset=13, domain=ONNXRUNTIME)
 refused(
     "GRUUnit",
     "its documentation does not say how its gates are computed",

@@ -29,11 +29,11 @@ def normalized_rows(node: Node) -> list[str]:
     "Add and LayerNormalization"
 )
 def normalized_rows_of_integers(node: Node) -> list[str]:
-    def dequantized(x: str, index: int) -> str:
+    def dequantize_at(x: str, index: int) -> str:
         scale, zero = (scalar(node, index + behind) for behind in (6, 11))
         return str(node.build.DequantizeLinear(x, scale, zero))
 
-    return list(_normalize(node, dequantized, "")[:2])
+    return list(_normalize(node, dequantize_at, "")[:2])
 
 
 def _normalize(node: Node, held: Callable[[str, int], str], positions: str) -> tuple[str, str, str]:
@@ -70,10 +70,10 @@ def _count(node: Node) -> str:
 
 
 @says("Replaced TorchEmbedding by Gather")
-def looked_up(node: Node) -> str:
+def rows_by_gather(node: Node) -> str:
     return str(node.build.Gather(node.input(0), node.input(1)))
 
 
 defined("EmbedLayerNormalization", normalized_rows, opset=17, domain=MICROSOFT)
 defined("QEmbedLayerNormalization", normalized_rows_of_integers, opset=17, domain=MICROSOFT)
-defined("TorchEmbedding", looked_up, opset=13, domain=MICROSOFT)
+defined("TorchEmbedding", rows_by_gather, opset=13, domain=MICROSOFT)

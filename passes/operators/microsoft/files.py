@@ -163,6 +163,6 @@ _QUANTIZED = (
 )
 
 
-def quantized() -> frozenset[tuple[str, str]]:
+def integer_operators() -> frozenset[tuple[str, str]]:
     """The operators that compute in integers between scales."""
     return frozenset((MICROSOFT, op) for op in (*_FILES[MICROSOFT]["microsoft.qlinear"], *_QUANTIZED))

@@ -47,7 +47,7 @@ def recurrence_over_packed_tokens(node: Node) -> list[str]:
     query, key, value = _apart(node, layout)
     if node.attributes.get("qk_l2_norm", 0):
         query, key = _normalize(node, query), _normalize(node, key)
-    query, key = (_shared(node, x, layout) for x in (query, key))
+    query, key = (_share_keys(node, x, layout) for x in (query, key))
     decay = _decay(node, layout) if rule in GATED else ""
     beta = _wide(node, BETA) if rule in CORRECTED else ""
     beta = build.Sigmoid(beta) if beta and node.attributes.get("beta_activation", "none") == "sigmoid" else beta
@@ -125,7 +125,7 @@ def _normalize(node: Node, x: str) -> str:
     return str(build.Div(x, build.Sqrt(build.Add(squares, build.constant(TINY, T.FLOAT)))))
 
 
-def _shared(node: Node, x: str, layout: _Layout) -> str:
+def _share_keys(node: Node, x: str, layout: _Layout) -> str:
     """One key for each head of the values, of which several share it."""
     build, many = node.build, layout.heads // layout.queries
     if many == 1:

@@ -51,7 +51,7 @@ def attention_over_a_cache(node: Node) -> list[str]:
         query, key = _rotate(node, query, positions), _rotate(node, key, positions)
     present = [key, value]
     if node.input(PAST):
-        present = [_cached(node, node.input(PAST + k), new, lengths) for k, new in enumerate((key, value))]
+        present = [_append_to_cache(node, node.input(PAST + k), new, lengths) for k, new in enumerate((key, value))]
         key, value = (build.Slice(cache, [0], flat_indices.vector(build, [lengths.total]), [2]) for cache in present)
     y, scores = _attend(node, [query, key, value], lengths)
     return [y, *present, scores][: len(node.outputs)]
@@ -133,7 +133,7 @@ def _rotate(node: Node, x: str, positions: str) -> str:
     return str(build.Concat(turned, build.Slice(x, end, [END], [3]), axis=3))
 
 
-def _cached(node: Node, past: str, new: str, lengths: _Lengths) -> str:
+def _append_to_cache(node: Node, past: str, new: str, lengths: _Lengths) -> str:
     """The new rows behind those of the past; a past that is longer than the total is the buffer to put them in."""
     build, held = node.build, share_along(node, past, 2, 1)
     row = flat_indices.count(build, held)
@@ -158,7 +158,7 @@ def _attend(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, str]
     query, key, value = values
     causal = not lengths.begin and node.attributes.get("causal", 1) and not saved and not sink
     causal = causal and node.attributes.get("local_window_size", -1) < 0 and not node.input(ADDED)
-    mask = allowed = "" if causal else _allowed(node, lengths)
+    mask = allowed = "" if causal else _keys_to_attend(node, lengths)
     if mask and (sink or node.input(ADDED)):
         nothing = build.constant(0.0, elem_type)
         mask = build.Where(allowed, node.input(ADDED) or nothing, build.constant(-inf, elem_type))
@@ -181,7 +181,7 @@ def _attend(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, str]
     return y, build.Where(allowed, _without_sink(node, rest[-1], sink), build.constant(0.0, elem_type)) if rest else ""
 
 
-def _allowed(node: Node, lengths: _Lengths) -> str:
+def _keys_to_attend(node: Node, lengths: _Lengths) -> str:
     """Which keys each query attends to, as (batch, 1, queries, keys)."""
     build, window = node.build, node.attributes.get("local_window_size", -1)
     key = flat_indices.count(build, lengths.total)

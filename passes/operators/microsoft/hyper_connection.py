@@ -48,7 +48,7 @@ def streams_mixed_by_own_gates(node: Node) -> list[str]:
     build, elem_type, given, before = node.build, node.elem_type(), node.attributes, node.rank() - 1
     branches = given["num_branches"]
 
-    def rounded(x: str) -> str:
+    def round_back(x: str) -> str:
         return recast(build, x, T.FLOAT, elem_type)
 
     def wide(x: str) -> str:
@@ -58,25 +58,25 @@ def streams_mixed_by_own_gates(node: Node) -> list[str]:
         return x if factor == 1.0 else str(build.Mul(x, build.constant(factor, T.FLOAT)))
 
     def sigmoid(x: str) -> str:
-        return rounded(build.Sigmoid(wide(x)))
+        return round_back(build.Sigmoid(wide(x)))
 
     streams = regroup(node, node.input(0), before, [branches, None])
     if node.input(5):
         block, gate = build.Unsqueeze(_wide(node, 5), [-2]), build.Unsqueeze(_wide(node, 6), [-1])
-        streams = rounded(build.Add(wide(streams), build.Mul(gate, block)))
+        streams = round_back(build.Add(wide(streams), build.Mul(gate, block)))
     x, scale = wide(streams), build.Reshape(_wide(node, 1), [branches, -1])
     normal = build.RMSNormalization(x, build.constant([1.0], T.FLOAT), epsilon=given.get("epsilon", 1e-5))
-    normal = rounded(build.Mul(normal, scale))
+    normal = round_back(build.Mul(normal, scale))
     line = regroup(node, normal, before, [None])
-    scaled = rounded(times(wide(build.MatMul(line, node.input(2))), given.get("silu_alpha", 1.0)))
+    scaled = round_back(times(wide(build.MatMul(line, node.input(2))), given.get("silu_alpha", 1.0)))
     hidden = build.Mul(scaled, sigmoid(scaled))
     gates = regroup(node, sigmoid(build.MatMul(hidden, node.input(3))), before, [branches, None])
     mixed = build.ReduceSum(build.Mul(wide(normal), wide(gates)), [-2], keepdims=0)
     inside = wide(build.MatMul(line, node.input(4)))
     divisor = given.get("gate_div", 1.0)
     inside = inside if divisor == 1.0 else build.Div(inside, build.constant(divisor, T.FLOAT))
-    after = rounded(times(wide(sigmoid(rounded(inside))), given.get("gate_mul", 1.0)))
-    results = [rounded(times(mixed, given.get("reduction_scale", 1.0))), after]
+    after = round_back(times(wide(sigmoid(round_back(inside))), given.get("gate_mul", 1.0)))
+    results = [round_back(times(mixed, given.get("reduction_scale", 1.0))), after]
     if node.is_used(2):
         results.append(regroup(node, streams, before, [None]) if node.input(5) else node.input(0))
     return [*results, ""][: len(node.outputs)]

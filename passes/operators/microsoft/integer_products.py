@@ -7,12 +7,12 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.dequantized import (
     ROUNDS,
-    dequantized,
-    dequantized_along,
+    dequantize,
+    dequantize_along,
     in_int32,
     is_one,
     product_of_scales,
-    quantized,
+    quantize,
     scalar,
 )
 from opshift.passes.operators.shared.recipes import recast
@@ -29,11 +29,11 @@ def gemm_of_dequantized(node: Node) -> str:
         raise CannotConvert(node, "only one of y_scale and y_zero_point is given", supported="both or neither")
     node.close(ROUNDS)
     build, alpha, turned = node.build, node.attributes.get("alpha", 1.0), node.attributes.get("transB", 0)
-    operands = [dequantized(node, 0), dequantized_along(node, 3, 4, 5, -2 if turned else -1)]
+    operands = [dequantize(node, 0), dequantize_along(node, 3, 4, 5, -2 if turned else -1)]
     operands += [_addend(node, alpha)] if node.input(6) else []
     own = {name: node.attributes.get(name) for name in ("alpha", "transA", "transB")}
     y = build.emit("Gemm", operands, own)
-    return quantized(node, y, 7, node.elem_type(0)) if node.input(7) else str(y)
+    return quantize(node, y, 7, node.elem_type(0)) if node.input(7) else str(y)
 
 
 def _addend(node: Node, alpha: float) -> str:
@@ -50,8 +50,8 @@ def _addend(node: Node, alpha: float) -> str:
 def product_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build = node.build
-    a = dequantized(node, 0, scale=2, zero=4)
-    return _with_bias(node, build.MatMul(a, dequantized_along(node, 1, 3, 5, -1)), 3, 6)
+    a = dequantize(node, 0, scale=2, zero=4)
+    return _with_bias(node, build.MatMul(a, dequantize_along(node, 1, 3, 5, -1)), 3, 6)
 
 
 @says("Replaced DynamicQuantizeMatMul by DynamicQuantizeLinear, DequantizeLinear, MatMul and Add of the bias")
@@ -59,7 +59,7 @@ def product_of_quantized(node: Node) -> str:
     node.close(ROUNDS)
     build = node.build
     a = build.DequantizeLinear(*build.emit("DynamicQuantizeLinear", [node.input(0)], outputs=3))
-    return _with_bias(node, build.MatMul(a, dequantized_along(node, 1, 2, 3, -1)), 2, 4)
+    return _with_bias(node, build.MatMul(a, dequantize_along(node, 1, 2, 3, -1)), 2, 4)
 
 
 def _with_bias(node: Node, y: str, scale: int, bias: int) -> str:

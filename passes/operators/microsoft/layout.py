@@ -32,7 +32,7 @@ def gather(node: Node) -> str:
 
 
 @says("Replaced com.microsoft::Pad by ONNX's Pad")
-def padded(node: Node) -> str:
+def padding(node: Node) -> str:
     build, value = node.build, node.input(2)
     pads = node.input(1) if len(node.scope.shape(node.input(1)) or ()) == 1 else build.Reshape(node.input(1), [-1])
     scalar = build.Reshape(value, build.constant([], T.INT64)) if value else None
@@ -40,7 +40,7 @@ def padded(node: Node) -> str:
 
 
 @says("Replaced com.microsoft::Range by ONNX's Range")
-def listed(node: Node) -> str:
+def range_of_scalars(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     bounds = [build.Reshape(node.input(index), build.constant([], T.INT64)) for index in range(2)]
     step = build.Reshape(node.input(2), build.constant([], T.INT64)) if node.input(2) else build.constant(1, elem_type)
@@ -70,7 +70,7 @@ def distinct(node: Node) -> list[str]:
 
 
 @says("Replaced com.microsoft::GridSample by ONNX's GridSample")
-def sampled(node: Node) -> str:
+def grid_samples(node: Node) -> str:
     own = {name: node.attributes.get(name) for name in ("align_corners", "mode", "padding_mode")}
     return str(node.build.emit("GridSample", [node.input(0), node.input(1)], own))
 
@@ -128,11 +128,11 @@ def all_finite(node: Node) -> str:
 
 defined("ExpandDims", unsqueeze, opset=13, domain=MICROSOFT)
 defined("GatherND", gather, opset=13, domain=MICROSOFT)
-defined("GridSample", sampled, opset=16, domain=MICROSOFT)
+defined("GridSample", grid_samples, opset=16, domain=MICROSOFT)
 defined("IsAllFinite", all_finite, opset=18, domain=MICROSOFT)
 defined("NGramRepeatBlock", without_repetition, opset=18, domain=MICROSOFT)
-defined("Pad", padded, opset=18, domain=MICROSOFT)
-defined("Range", listed, opset=11, domain=MICROSOFT)
+defined("Pad", padding, opset=18, domain=MICROSOFT)
+defined("Range", range_of_scalars, opset=11, domain=MICROSOFT)
 defined("Trilu", triangle, opset=14, domain=MICROSOFT)
 defined("UnfoldTensor", unfold, opset=15, domain=MICROSOFT)
 defined("Unique", distinct, opset=13, domain=MICROSOFT)

@@ -50,7 +50,7 @@ def convolution(node: Node) -> str:
     outer, inner = weights.shape[:2]
     group = node.attributes.get("group", 1)
     blocked, inside = blocks.takes_blocks(inner, outer, group, found.width)
-    weights = blocks.undone(weights, found.width, inputs=inside)
+    weights = blocks.undo_blocks(weights, found.width, inputs=inside)
     made = found.channels.get(node.outputs[0], outer)
     if inside and group == 1:
         weights = weights[:, : found.taken.get(node.outputs[0], inner)]
@@ -85,7 +85,7 @@ def out_of_blocks(node: Node) -> str:
 
 
 @says("Replaced the blocked pooling by ONNX's pooling in NCHW layout")
-def pooled(node: Node) -> str:
+def pooling(node: Node) -> str:
     _blocks(node)
     own = {name: node.attributes.get(name) for name in (*_WINDOWS, "ceil_mode", "count_include_pad")}
     if node.op_type == "MaxPool":
@@ -94,13 +94,13 @@ def pooled(node: Node) -> str:
 
 
 @says("Replaced the blocked global pooling by ONNX's in NCHW layout")
-def pooled_globally(node: Node) -> str:
+def global_pooling(node: Node) -> str:
     _blocks(node)
     return str(node.build.emit(node.op_type, [node.input(0)]))
 
 
 @says("Replaced the blocked Upsample by Resize in NCHW layout")
-def resized(node: Node) -> str:
+def resize_of_blocks(node: Node) -> str:
     _blocks(node)
     build, given = node.build, node.attributes
     scales = build.constant([float(scale) for scale in given["scales"]], TensorProto.FLOAT)
@@ -115,9 +115,9 @@ def resized(node: Node) -> str:
 defined("Conv", convolution, opset=22, domain=NCHWC)
 defined("ReorderInput", into_blocks, opset=13, domain=NCHWC)
 defined("ReorderOutput", out_of_blocks, opset=13, domain=NCHWC)
-defined(("MaxPool", "AveragePool"), pooled, opset=19, domain=NCHWC)
-defined(("GlobalAveragePool", "GlobalMaxPool"), pooled_globally, opset=13, domain=NCHWC)
-defined("Upsample", resized, opset=13, domain=NCHWC)
+defined(("MaxPool", "AveragePool"), pooling, opset=19, domain=NCHWC)
+defined(("GlobalAveragePool", "GlobalMaxPool"), global_pooling, opset=13, domain=NCHWC)
+defined("Upsample", resize_of_blocks, opset=13, domain=NCHWC)
 refused(
     schemas.operators(NHWC),
     "onnxruntime makes it in memory for one device, no CPU kernel judges it, and no text says in which order its "

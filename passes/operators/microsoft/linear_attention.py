@@ -37,11 +37,11 @@ def linear_attention(node: Node) -> list[str]:
         "scale": node.attributes.get("scale", 0.0) or None,
         "chunk_size": node.attributes.get("chunk_size"),
     }
-    inputs = [_ranked(node, 0, query), *(_ranked(node, i) for i in (1, 2, STATE)), *gates]
+    inputs = [_with_rank(node, 0, query), *(_with_rank(node, i) for i in (1, 2, STATE)), *gates]
     return list(build.emit("LinearAttention", inputs, attributes, outputs=2))[: len(node.outputs)]
 
 
-def _ranked(node: Node, index: int, name: str = "") -> str:
+def _with_rank(node: Node, index: int, name: str = "") -> str:
     """An input whose rank can be told, without which onnxruntime does not run the body of LinearAttention."""
     name = name or node.input(index)
     if not name or node.build.scope.shape(name) is not None:

@@ -39,7 +39,7 @@ def _transpose(node: Node, index: int, name: str) -> str:
 
 @says("Replaced FusedMatMulActivation by Transpose, MatMul, Mul by alpha and the activation")
 def activated_product(node: Node) -> str:
-    return activate(node, product_of_transposed(node), ATTRIBUTES, _given(node))
+    return activate(node, product_of_transposed(node), ATTRIBUTES, _activation_attributes(node))
 
 
 @says("Replaced FusedGemm by Gemm and the activation")
@@ -47,10 +47,10 @@ def activated_gemm(node: Node) -> str:
     node.close("the kernel rounds in another order")
     own = {name: node.attributes.get(name) for name in ("alpha", "beta", "transA", "transB")}
     operands = [node.input(0), node.input(1), node.input(2) or None]
-    return activate(node, node.build.emit("Gemm", operands, own), ATTRIBUTES, _given(node))
+    return activate(node, node.build.emit("Gemm", operands, own), ATTRIBUTES, _activation_attributes(node))
 
 
-def _given(node: Node) -> dict[str, float]:
+def _activation_attributes(node: Node) -> dict[str, float]:
     """The attributes of the activation that it has use for."""
     needed = ATTRIBUTES.get(node.attributes.get("activation", ""), ())
     return {name: node.attributes[f"activation_{name}"] for name in needed if f"activation_{name}" in node.attributes}

@@ -13,7 +13,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import NodeProto, TensorProto
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpack
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -79,7 +79,7 @@ def _integers(node: Node, width: int) -> tuple[str, int]:
         if held is not None:
             return held, T.UINT4
     bytes_of_rows = build.Reshape(node.input(WEIGHTS), [rows, width * bits // 8])
-    return unpacked(build, bytes_of_rows, bits), T.UINT8
+    return unpack(build, bytes_of_rows, bits), T.UINT8
 
 
 def _zeros(node: Node, blocks: int, elem_type: int) -> str:
@@ -90,7 +90,7 @@ def _zeros(node: Node, blocks: int, elem_type: int) -> str:
     if elem_type == T.UINT4:
         held = None if blocks % 2 else node.scope.relabel_constant(node.input(ZEROS), elem_type, [rows, blocks])
         return held or build.constant(_nibbles(node.scope.array(node.input(ZEROS)), rows, blocks), elem_type)
-    apart = unpacked(build, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
+    apart = unpack(build, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
     return first_of(build, apart, blocks) if blocks * bits % 8 else apart
 
 

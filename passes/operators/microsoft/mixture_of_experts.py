@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpack
 from opshift.passes.operators.shared.recipes import recast, wider
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.builder import Builder
@@ -168,13 +168,13 @@ def _dequantize(node: Node, inner: Builder, at: str, index: int) -> str:
     scale = recast(inner, scale, node.elem_type(index + 1), wider(node.elem_type()))
     packed = node.input(Q_ZEROS[index == Q_WEIGHTS[1]])
     if packed:
-        zero = unpacked(inner, inner.Gather(packed, at, axis=0), bits)
+        zero = unpack(inner, inner.Gather(packed, at, axis=0), bits)
         zero = first_of(inner, zero, share_along(node, node.input(index + 1), -1, 1))
     else:
         zero = inner.Expand(inner.constant(2 ** (bits - 1), T.UINT8), inner.Shape(scale))
-        zero = inner.typed(zero, T.UINT8, inner.scope.shape(scale))
+        zero = inner.set_type(zero, T.UINT8, inner.scope.shape(scale))
     blocks = {"axis": 1, "block_size": block} if block else {"axis": 0}
-    return str(inner.DequantizeLinear(unpacked(inner, held, bits), scale, zero, **blocks))
+    return str(inner.DequantizeLinear(unpack(inner, held, bits), scale, zero, **blocks))
 
 
 def _bits(node: Node, layer: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.quantization import unpacked
+from opshift.passes.operators.shared.quantization import unpack
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -129,7 +129,7 @@ def _nibbles(build: Builder, x: str, axis: int = -1) -> str:
     return str(build.Concat(_low(build, x), _move(build, x, 4), axis=axis))
 
 
-def _signed(build: Builder, x: str) -> str:
+def _to_signed(build: Builder, x: str) -> str:
     """Bytes as numbers from -128 on."""
     turned = build.BitwiseXor(x, build.constant(128, T.UINT8))
     return str(build.Sub(_float(build, turned), build.constant(128.0, T.FLOAT)))
@@ -154,18 +154,18 @@ def _iq4_nl(build: Builder, x: str) -> str:
 
 
 def _q5_0(build: Builder, x: str) -> str:
-    fifth = build.Mul(unpacked(build, _part(build, x, 2, 6), 1), build.constant(16, T.UINT8))
+    fifth = build.Mul(unpack(build, _part(build, x, 2, 6), 1), build.constant(16, T.UINT8))
     numbers = build.Add(_nibbles(build, _part(build, x, 6, 22)), fifth)
     return str(build.Mul(_HALF(build, _part(build, x, 0, 2)), _less(build, numbers, 16.0)))
 
 
 def _q8_0(build: Builder, x: str) -> str:
-    return str(build.Mul(_HALF(build, _part(build, x, 0, 2)), _signed(build, _part(build, x, 2, 34))))
+    return str(build.Mul(_HALF(build, _part(build, x, 0, 2)), _to_signed(build, _part(build, x, 2, 34))))
 
 
 def _q2_0(build: Builder, x: str) -> str:
     return str(
-        build.Mul(_HALF(build, _part(build, x, 0, 2)), _less(build, unpacked(build, _part(build, x, 2, 18), 2), 1.0))
+        build.Mul(_HALF(build, _part(build, x, 0, 2)), _less(build, unpack(build, _part(build, x, 2, 18), 2), 1.0))
     )
 
 
@@ -177,7 +177,7 @@ def _in(build: Builder, x: str, *shape: int) -> str:
 def _iq4_xs(build: Builder, x: str) -> str:
     """Eight parts with scales of 6 bits: two of them in bytes 2 and 3, four in bytes 4 to 7."""
     high = _low(build, _move(build, _in(build, _part(build, x, 2, 4), 2, 1, 1), 0, 2, 4, 6), 3)
-    low = unpacked(build, _part(build, x, 4, 8), 4)
+    low = unpack(build, _part(build, x, 4, 8), 4)
     six = build.Add(low, build.Mul(_in(build, high, 8), build.constant(16, T.UINT8)))
     scales = build.Mul(_HALF(build, _part(build, x, 0, 2)), _less(build, six, 32.0))
     numbers = _uneven(build, _nibbles(build, _in(build, _part(build, x, 8, 136), 8, 16)))
@@ -206,7 +206,7 @@ def _q6_k(build: Builder, x: str) -> str:
     four = _nibbles(build, _in(build, _part(build, x, 0, 128), 2, 2, 32), -2)
     two = _low(build, _move(build, _in(build, _part(build, x, 128, 192), 2, 1, 32), 0, 2, 4, 6), 3)
     numbers = _less(build, build.Add(four, build.Mul(two, build.constant(16, T.UINT8))), 32.0)
-    scales = build.Mul(_HALF(build, _part(build, x, 208, 210)), _signed(build, _part(build, x, 192, 208)))
+    scales = build.Mul(_HALF(build, _part(build, x, 208, 210)), _to_signed(build, _part(build, x, 192, 208)))
     return str(build.Mul(_in(build, scales, 16, 1), _in(build, numbers, 16, 16)))
 
 

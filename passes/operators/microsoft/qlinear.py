@@ -16,8 +16,8 @@ from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.dequantized import (
     PER_AXIS,
     ROUNDS,
-    dequantized,
-    quantized,
+    dequantize,
+    quantize,
     softmax_needs,
     softmax_overflows,
 )
@@ -33,15 +33,15 @@ _POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads"
 @says("Replaced the QLinear operator by DequantizeLinear of both inputs, the float operator and QuantizeLinear")
 def of_both(node: Node) -> str:
     node.close(ROUNDS)
-    y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0), dequantized(node, 3)])
-    return quantized(node, y, 6, node.elem_type(0))
+    y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantize(node, 0), dequantize(node, 3)])
+    return quantize(node, y, 6, node.elem_type(0))
 
 
 @says("Replaced the QLinear operator by DequantizeLinear, the float operator and QuantizeLinear")
 def of_each(node: Node) -> str:
     own = {name: node.attributes.get(name) for name in ("alpha",)}
-    y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0)], own)
-    return quantized(node, y, 3, node.elem_type(0))
+    y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantize(node, 0)], own)
+    return quantize(node, y, 3, node.elem_type(0))
 
 
 @says("Replaced QLinearSoftmax by DequantizeLinear, Softmax and QuantizeLinear")
@@ -49,12 +49,12 @@ def of_softmax(node: Node) -> str:
     node.close(ROUNDS)
     build, axis = node.build, node.attributes.get("axis", -1)
     _refuse_infinity(node, axis, alone=node.attributes["opset"] >= PER_AXIS)
-    x = dequantized(node, 0)
+    x = dequantize(node, 0)
     if node.attributes["opset"] >= PER_AXIS:
         y = build.Softmax(x, axis=axis)
     else:
         y = in_shape_of_data(node, build.Softmax(build.Flatten(x, axis=axis), axis=-1))
-    return quantized(node, y, 3, node.elem_type(0))
+    return quantize(node, y, 3, node.elem_type(0))
 
 
 def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
@@ -75,34 +75,34 @@ def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
 
 
 @says("Replaced QLinearConcat by DequantizeLinear, Concat and QuantizeLinear")
-def joined(node: Node) -> str:
+def concatenation(node: Node) -> str:
     if len(node.inputs) < 5 or len(node.inputs) % 3 != 2:
         raise CannotConvert(node, f"{len(node.inputs)} inputs", supported="two, and three more for each tensor")
-    parts = [dequantized(node, at) for at in range(2, len(node.inputs), 3)]
-    return quantized(node, node.build.Concat(*parts, axis=node.attributes["axis"]), 0, node.elem_type(1))
+    parts = [dequantize(node, at) for at in range(2, len(node.inputs), 3)]
+    return quantize(node, node.build.Concat(*parts, axis=node.attributes["axis"]), 0, node.elem_type(1))
 
 
 @says("Replaced QLinearWhere by DequantizeLinear, Where and QuantizeLinear")
-def chosen(node: Node) -> str:
-    y = node.build.Where(node.input(0), dequantized(node, 1), dequantized(node, 4))
-    return quantized(node, y, 7, node.elem_type(1))
+def choice(node: Node) -> str:
+    y = node.build.Where(node.input(0), dequantize(node, 1), dequantize(node, 4))
+    return quantize(node, y, 7, node.elem_type(1))
 
 
 @says(
     "Replaced the QLinear pooling by DequantizeLinear, pooling and QuantizeLinear, with "
     "Transposes if channels come last"
 )
-def pooled(node: Node) -> str:
+def pooling(node: Node) -> str:
     node.close(ROUNDS)
     last = bool(node.attributes.get("channels_last", 0))
-    x = dequantized(node, 0)
+    x = dequantize(node, 0)
     x = channels_first(node.build, x, node.rank()) if last else x
     own = {name: node.attributes.get(name) for name in _POOLING}
     if own["ceil_mode"] and own["count_include_pad"] and node.attributes.get("auto_pad", "NOTSET") == "NOTSET":
         x = _pad_to_windows(node, x, own, 1 if last else 2)
     y = node.build.emit(node.op_type.removeprefix("QLinear"), [x], own)
     y = channels_last(node.build, y, node.rank()) if last else y
-    return quantized(node, y, 3, node.elem_type(0))
+    return quantize(node, y, 3, node.elem_type(0))
 
 
 def _pad_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> str:
@@ -124,17 +124,17 @@ def _pad_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> str:
 
 
 @says("Replaced QLinearReduceMean by DequantizeLinear, ReduceMean and QuantizeLinear")
-def averaged(node: Node) -> str:
+def mean(node: Node) -> str:
     node.close(ROUNDS)
     axes, keep = node.attributes.get("axes"), node.attributes.get("keepdims", 1)
-    y = node.build.ReduceMean(dequantized(node, 0), axes=axes or None, keepdims=keep)
-    return quantized(node, y, 3, node.elem_type(0))
+    y = node.build.ReduceMean(dequantize(node, 0), axes=axes or None, keepdims=keep)
+    return quantize(node, y, 3, node.elem_type(0))
 
 
 defined(["QLinearAdd", "QLinearMul"], of_both, opset=13, domain=MICROSOFT)
 defined(["QLinearLeakyRelu", "QLinearSigmoid"], of_each, opset=13, domain=MICROSOFT)
 defined("QLinearSoftmax", of_softmax, opset=14, domain=MICROSOFT)
-defined("QLinearConcat", joined, opset=13, domain=MICROSOFT)
-defined("QLinearWhere", chosen, opset=13, domain=MICROSOFT)
-defined(["QLinearAveragePool", "QLinearGlobalAveragePool"], pooled, opset=13, domain=MICROSOFT)
-defined("QLinearReduceMean", averaged, opset=13, domain=MICROSOFT)
+defined("QLinearConcat", concatenation, opset=13, domain=MICROSOFT)
+defined("QLinearWhere", choice, opset=13, domain=MICROSOFT)
+defined(["QLinearAveragePool", "QLinearGlobalAveragePool"], pooling, opset=13, domain=MICROSOFT)
+defined("QLinearReduceMean", mean, opset=13, domain=MICROSOFT)

@@ -19,7 +19,7 @@ from opshift.passes.operators.shared.attention_masks import (
     QUERY,
     VALUE,
 )
-from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
+from opshift.passes.operators.shared.shapes import reshape_behind, share_along
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -46,17 +46,17 @@ def pad_mask(node: Node) -> None:
 
 def _say_all_in_mask(node: Node) -> None:
     if node.input(MASK) and not masks.is_full(node):
-        node.set_input(MASK, masks.padded(node))
+        node.set_input(MASK, masks.widen_mask(node))
     if not node.input(FILLED):
         return
-    build, key = node.build, masks.counted(node.build, masks.key_count(node))
+    build, key = node.build, masks.count_up(node.build, masks.key_count(node))
     filled, causal = build.Reshape(node.input(FILLED), [-1, 1, 1, 1]), node.attributes.pop("is_causal", 0)
     if not causal and not node.input(MASK) and (queries := masks.length_of(node, QUERY)) != 1:
         filled = build.Expand(filled, flat_indices.vector(build, [queries, 1]))  # as onnxruntime asks
     allowed = build.Less(key, filled)
     if causal:
         allowed = build.And(allowed, build.LessOrEqual(key, masks.positions(node)))
-    node.set_input(MASK, masks.masked(node, allowed))
+    node.set_input(MASK, masks.combine_mask(node, allowed))
     node.set_input(FILLED, "")
 
 
@@ -80,13 +80,13 @@ def window_in_mask(node: Node) -> None:
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
     if left < 0 and right < 0:
         return
-    build, query, key = node.build, masks.positions(node), masks.counted(node.build, masks.key_count(node))
+    build, query, key = node.build, masks.positions(node), masks.count_up(node.build, masks.key_count(node))
     bounds = [build.LessOrEqual(build.Sub(query, left), key)] if left >= 0 else []
     bounds += [build.LessOrEqual(key, build.Add(query, right))] if right >= 0 else []
     allowed = bounds[0] if len(bounds) == 1 else build.And(*bounds)
     if node.input(MASK) and not masks.is_full(node):
         allowed = build.Slice(allowed, [0], build.Shape(node.input(MASK), start=-1), [-1])
-    node.set_input(MASK, masks.masked(node, allowed))
+    node.set_input(MASK, masks.combine_mask(node, allowed))
 
 
 @says("Replaced Attention by Softmax(scale * Q * K + mask) * V")
@@ -107,19 +107,19 @@ def products_and_softmax(node: Node) -> list[str]:
         value = build.Concat(node.input(PAST_VALUE), value, axis=2)
     joined, split = _groups(node, query, key)
     scale, root = _scales(node, query, elem_type)
-    rows = _reshape(build, _scaled(build, query, scale), joined)
-    columns = _scaled(build, key if turned else build.Transpose(key, perm=[0, 1, 3, 2]), root)
+    rows = _reshape(build, _scale(build, query, scale), joined)
+    columns = _scale(build, key if turned else build.Transpose(key, perm=[0, 1, 3, 2]), root)
     scores = _reshape(build, build.MatMul(rows, columns), split)
-    capped = _capped(node, scores, elem_type)
+    capped = _cap(node, scores, elem_type)
     mask = masks.mask_of(node, elem_type)
-    biased = mask.applied(build, capped, elem_type)
-    shares = mask.zeroed(build, biased, _softmax(node, biased, elem_type), elem_type)
+    biased = mask.apply(build, capped, elem_type)
+    shares = mask.zero_without_keys(build, biased, _softmax(node, biased, elem_type), elem_type)
     y = _reshape(build, _product(node, _reshape(build, shares, joined), value, elem_type), split)
     y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
     saved = (scores, capped, biased, shares)[mode]
     if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
         batch, queries = masks.dim_of(node, QUERY, 0), masks.dim_of(node, QUERY, -2)
-        build.typed(saved, elem_type, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
+        build.set_type(saved, elem_type, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
     return [y, key, value, saved][: len(node.outputs)]
 
 
@@ -139,9 +139,9 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
         )
     size = share_along(node, name, 2, heads)
     if masks.dim_of(node, index, -2) == 1:
-        return reshaped_behind(node, name, 1, [heads, size, 1] if order else [heads, 1, size])
+        return reshape_behind(node, name, 1, [heads, size, 1] if order else [heads, 1, size])
     axes = [0, 2, 1, 3]
-    apart = reshaped_behind(node, name, 2, [heads, size])
+    apart = reshape_behind(node, name, 2, [heads, size])
     return str(build.Transpose(apart, perm=[axes[axis] for axis in order] if order else axes))
 
 
@@ -163,7 +163,7 @@ def _all_heads_apart(node: Node) -> list[str]:
     """The same for query, key and value at once, whose heads lie one behind the other."""
     build, together = node.build, node.build.Concat(*node.inputs[:MASK], axis=2)
     heads = node.attributes[HEADS[QUERY]]
-    apart = reshaped_behind(node, together, 2, [3 * heads, share_along(node, node.input(QUERY), 2, heads)])
+    apart = reshape_behind(node, together, 2, [3 * heads, share_along(node, node.input(QUERY), 2, heads)])
     turned = build.Transpose(apart, perm=[0, 2, 1, 3])
     return list(build.emit("Split", [turned], {"axis": 1, "num_outputs": 3}, outputs=3))
 
@@ -173,8 +173,8 @@ def _heads_together(node: Node, y: str) -> str:
     each = share_along(node, node.input(VALUE), 2, heads[HEADS[VALUE]])
     size = flat_indices.times(build, each, heads[HEADS[QUERY]])
     if masks.dim_of(node, QUERY, -2) == 1:
-        return reshaped_behind(node, y, 1, [1, size])
-    return reshaped_behind(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [size])
+        return reshape_behind(node, y, 1, [1, size])
+    return reshape_behind(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [size])
 
 
 def _heads(node: Node, index: int) -> Dim:
@@ -207,7 +207,7 @@ def _reshape(build: Builder, name: str, shape: Operand) -> str:
     return name if shape is None else str(build.Reshape(name, shape))
 
 
-def _scaled(build: Builder, name: str, root: str) -> str:
+def _scale(build: Builder, name: str, root: str) -> str:
     return str(build.Mul(name, root)) if root else name
 
 
@@ -229,7 +229,7 @@ def _scales(node: Node, query: str, elem_type: int) -> tuple[str, str]:
     return root, root
 
 
-def _capped(node: Node, scores: str, elem_type: int) -> str:
+def _cap(node: Node, scores: str, elem_type: int) -> str:
     softcap, build = node.attributes.get("softcap", 0.0), node.build
     if softcap <= 0:
         return scores

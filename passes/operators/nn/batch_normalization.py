@@ -9,7 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.recipes import as_image, recast, without_hint
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -125,7 +125,7 @@ def set_training_mode(node: Node) -> Replacement:
 @says("Replaced BatchNormalization in training by its formula, and cast statistics to the type of the data")
 def drop_training_mode(node: Node) -> Replacement:
     if node.attributes.pop("training_mode", 0):
-        return _trained(node)
+        return _training_results(node)
     node.outputs = node.outputs[:1]
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
@@ -157,7 +157,7 @@ def _widest(elem_types: set[int]) -> int:
     return T.FLOAT16 if elem_types == {T.FLOAT16} else T.FLOAT
 
 
-def _trained(node: Node) -> list[str]:
+def _training_results(node: Node) -> list[str]:
     """(x - mean) / sqrt(var + epsilon) * scale + B, and running * momentum + current * (1 - momentum)."""
     node.close("training is computed from its definition")
     build, rank, elem_types = node.build, node.rank(), [node.elem_type(index) for index in range(5)]
@@ -180,6 +180,33 @@ def _trained(node: Node) -> list[str]:
     return results
 
 
+@says("Replaced BatchNormalization by a product and a sum for each channel; in training by its formula")
+def scaled_and_shifted(node: Node) -> list[str]:
+    """X * s + (B - mean * s), s = scale / sqrt(var + epsilon), as runtimes compute it."""
+    if node.attributes.get("training_mode", 0):
+        return _training_results(node)
+    node.close("the operator is computed from its definition")
+    build, rank, elem_types = node.build, node.rank(), [node.elem_type(index) for index in range(5)]
+    wide, epsilon = _widest({*elem_types, T.FLOAT}), node.attributes.get("epsilon", 1e-5)
+    channel = [-1] + [1] * (rank - 2)
+    held = [node.scope.array(name) for name in node.inputs[1:]]
+    if not any(array is None for array in held):
+        numbers = [array.astype("float64") for array in held if array is not None]  # scale, B, mean, var
+        factor = numbers[0] / (numbers[3] + epsilon) ** 0.5
+        of_channels = [factor, numbers[1] - numbers[2] * factor]
+        s, shift = (build.constant(array.reshape(channel), wide) for array in of_channels)
+    else:
+        scale, bias, mean, variance = (recast(build, node.input(i), elem_types[i], wide) for i in range(1, 5))
+        ratio = build.Div(scale, build.Sqrt(build.Add(variance, build.constant(epsilon, wide))))
+        s, shift = (
+            build.Reshape(vector, channel) if rank > 2 else vector
+            for vector in (ratio, build.Sub(bias, build.Mul(mean, ratio)))
+        )
+    y = build.Add(build.Mul(recast(build, node.input(0), elem_types[0], wide), s), shift)
+    return [recast(build, y, wide, elem_types[0]), "", ""][: len(node.outputs)]
+
+
+defined("BatchNormalization", scaled_and_shifted, opset=15)
 changed("BatchNormalization", 6, Pair(up=without_hint, down=image_with_consumed_inputs))
 changed("BatchNormalization", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("BatchNormalization", 9, Pair(up=features_as_channels, down=vector_as_matrix))

@@ -15,7 +15,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import check_positive
-from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
+from opshift.passes.operators.shared.shapes import reshape_behind, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -64,7 +64,7 @@ def gathered_and_added(node: Node) -> str:
     if len(places) == 2 * len(axes) and prod(places) <= MOST:
         if elem_type in (T.FLOAT16, T.BFLOAT16):
             node.close("added in float32")
-        y = _layered(node, x, axes)
+        y = _sum_of_layers(node, x, axes)
     else:
         if elem_type in FLOATS:
             node.close("sums in another order")
@@ -77,9 +77,9 @@ def gathered_and_added(node: Node) -> str:
 def _channels_apart(node: Node, x: str, elements: Size, columns: Size) -> str:
     """(batch, channels, columns of one channel), from (batch, channels * elements, steps)."""
     batch, channels, _ = node.scope.shape(node.input(0)) or [None] * 3
-    if isinstance(batch, int) and batch and not isinstance(channels, int) and flat_indices.filled([columns]):
+    if isinstance(batch, int) and batch and not isinstance(channels, int) and flat_indices.is_never_empty([columns]):
         return str(node.build.Reshape(x, flat_indices.vector(node.build, [0, -1, columns])))
-    return reshaped_behind(node, x, 1, [share_along(node, node.input(0), 1, elements), columns])
+    return reshape_behind(node, x, 1, [share_along(node, node.input(0), 1, elements), columns])
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -138,13 +138,13 @@ def _sum(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
     return str(build.ReduceSum(gathered, list(range(2, 2 + rank)), keepdims=0))
 
 
-def _layered(node: Node, x: str, axes: list[Axis]) -> str:
+def _sum_of_layers(node: Node, x: str, axes: list[Axis]) -> str:
     """Where all columns are known: as many layers of them as fall on the pixel that gets the most."""
     build, total = node.build, ""
     for layer in _layers(axes):
         part = build.Gather(x, build.constant(layer, T.INT64), axis=2)
         total = build.Add(total, part) if total else part
-    return reshaped_behind(node, total, 2, [axis.image for axis in axes])
+    return reshape_behind(node, total, 2, [axis.image for axis in axes])
 
 
 def _layers(axes: list[Axis]) -> list[list[int]]:

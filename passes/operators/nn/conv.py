@@ -10,8 +10,8 @@ from math import prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
-from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantized, quantized
-from opshift.passes.operators.shared.recipes import saturated
+from opshift.passes.operators.shared.dequantized import ROUNDS, convolution, dequantize, quantize
+from opshift.passes.operators.shared.recipes import saturate_to_bytes
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says
@@ -39,14 +39,14 @@ def convolution_of_quantized(node: Node) -> str:
         total = build.Add(total, _channel_by_channel(node, 8, 1))
     scales = build.Mul(node.input(1), _channel_by_channel(node, 4, 1))
     ratio = build.Mul(build.Cast(total, to=T.FLOAT), build.Div(scales, node.input(6)))
-    return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
+    return saturate_to_bytes(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
 
 
 @says("Replaced QLinearConv by DequantizeLinear, Conv and QuantizeLinear")
 def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     _check_vectors(node)
-    return quantized(node, convolution(node, dequantized(node, 0)), 6, node.elem_type(7))
+    return quantize(node, convolution(node, dequantize(node, 0)), 6, node.elem_type(7))
 
 
 def _check_vectors(node: Node, indices: Sequence[int] = (1, 2, 4, 5, 6, 7)) -> None:

@@ -10,7 +10,7 @@ from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import check_positive
-from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
+from opshift.passes.operators.shared.shapes import reshape_behind, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -35,17 +35,17 @@ def sampled_and_multiplied(node: Node) -> str:
     )
     check_positive(node, "group", "offset_group", "strides", "dilations")
     groups, parts = node.attributes.get("group", 1), node.attributes.get("offset_group", 1)
-    offset = reshaped_behind(node, offset, 1, [parts, *kernel, rank, *result])
+    offset = reshape_behind(node, offset, 1, [parts, *kernel, rank, *result])
     axes = [_neighbours(node, offset, [*kernel, *result], axis, wide) for axis in range(rank)]
     samples = _interpolate(node, x, axes, parts, wide)
     if mask:
-        samples = build.Mul(samples, reshaped_behind(node, mask, 1, [parts, *kernel, *result, 1]))
+        samples = build.Mul(samples, reshape_behind(node, mask, 1, [parts, *kernel, *result, 1]))
     samples = build.Transpose(samples, perm=[0, 1, 2 * rank + 2, *range(2, 2 * rank + 2)])
     outputs, *each = flat_indices.sizes(node, node.input(1))
     terms = flat_indices.product(build, each)
-    columns = reshaped_behind(node, samples, 1, [groups, terms, flat_indices.product(build, result)])
+    columns = reshape_behind(node, samples, 1, [groups, terms, flat_indices.product(build, result)])
     weights = flat_indices.in_sizes(node, weights, [groups, share_along(node, node.input(1), 0, groups), terms])
-    y = reshaped_behind(node, build.MatMul(weights, columns), 1, [outputs, *result])
+    y = reshape_behind(node, build.MatMul(weights, columns), 1, [outputs, *result])
     y = build.Add(y, build.Unsqueeze(bias, list(range(1, rank + 1)))) if bias else y
     return str(y if elem_type == wide else build.Cast(y, to=elem_type))
 
@@ -79,7 +79,7 @@ def _interpolate(node: Node, x: str, axes: list[list[tuple[str, str, str]]], par
     batch, _, *sizes = flat_indices.sizes(node, node.input(0))
     pixels = flat_indices.product(build, list(sizes))
     each = share_along(node, node.input(0), 1, parts)
-    rows = reshaped_behind(node, x, 1, [parts, each, pixels])
+    rows = reshape_behind(node, x, 1, [parts, each, pixels])
     rows = build.Pad(build.Transpose(rows, perm=[0, 1, 3, 2]), [0, 0, 0, 0, 0, 0, 1, 0])  # row `pixels` holds zeros
     apart = pixels + 1 if isinstance(pixels, int) else build.Add(pixels, 1)
     rows = flat_indices.in_sizes(node, rows, [flat_indices.product(build, [batch, parts, apart]), each])

@@ -6,7 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import FLOAT8, from_the_caller, without_hint
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -117,6 +117,17 @@ def narrow_dropout(node: Node) -> Replacement:
     return [build.Cast(kept, to=elem_type, saturate=0), *mask]
 
 
+@says("Replaced Dropout by its input; in training by a random mask and a scale")
+def pass_on(node: Node) -> list[str]:
+    build, data = node.build, node.input(0)
+    training = node.scope.array(node.input(2)) if node.input(2) else None
+    if node.input(2) and (training is None or training.any()):
+        return drop_at_random(node, _ratio(node, always=training is not None))[: len(node.outputs)]
+    mask = build.Expand(build.constant(True, T.BOOL), build.Shape(data)) if node.is_used(1) else ""
+    return [data, mask][: len(node.outputs)]
+
+
+defined("Dropout", pass_on, opset=13)
 changed("Dropout", 6, Pair(up=without_hint))
 changed("Dropout", 7, Pair(up=drop_is_test, down=set_is_test))
 changed("Dropout", 10, Pair(up=mask_from_bool, down=mask_to_bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from opshift.passes.changes import GRANTED
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
@@ -12,7 +13,7 @@ from opshift.passes.operators.shared.recipes import FLOAT8
 from opshift.passes.operators.shared.shapes import in_shape
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -26,7 +27,7 @@ def axis_from_front(node: Node) -> Replacement:
         return None
     shape = node.scope.shape(node.input(0))
     if shape is None:
-        return _reshape(node)
+        return reshape_to_matrix(node)
     if axis < -len(shape):
         raise CannotConvert(node, f"axis {axis} is out of range for rank {len(shape)}")
     node.attributes["axis"] = axis + len(shape)
@@ -35,15 +36,15 @@ def axis_from_front(node: Node) -> Replacement:
 
 @says("Replaced Flatten of float8 by Reshape")
 def float8_flatten(node: Node) -> Replacement:
-    return _reshape(node) if node.elem_type() in FLOAT8 else None
+    return reshape_to_matrix(node) if node.elem_type() in FLOAT8 else None
 
 
 @says("Replaced Flatten of integers, strings and bools by Reshape")
 def any_type_flatten(node: Node) -> Replacement:
-    return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshape(node)
+    return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else reshape_to_matrix(node)
 
 
-def _reshape(node: Node) -> str:
+def reshape_to_matrix(node: Node) -> str:
     """Reshape to [product of the dimensions before axis, product of the rest]."""
     build, x, axis = node.build, node.input(0), node.attributes.get("axis", 1)
     shape = node.scope.shape(x)
@@ -66,6 +67,17 @@ def _reshape(node: Node) -> str:
     return str(build.Expand(matrix, target))
 
 
+@says("Replaced Flatten by Reshape")
+def two_sizes(node: Node) -> str:
+    """Reshape without the branches that data without elements need: a backend that lacks Flatten has no If."""
+    build, x, axis, shape = node.build, node.input(0), node.attributes.get("axis", 1), node.scope.shape(node.input(0))
+    if shape is None or 0 in shape or _count(shape[axis:]) or _count(shape[:axis]):
+        return reshape_to_matrix(node)
+    node.close(GRANTED)
+    rows = [0] if axis in (1, 1 - len(shape)) else build.ReduceProd(_split(build, build.Shape(x), axis)[0])
+    return str(build.Reshape(x, [*rows, -1] if isinstance(rows, list) else build.Concat(rows, [-1], axis=0)))
+
+
 def _count(dims: list[Dim]) -> int:
     """The product of the dimensions; 0 where one of them is 0 or unknown."""
     return prod(dim if isinstance(dim, int) else 0 for dim in dims)
@@ -78,6 +90,7 @@ def _split(build: Builder, dims: str, axis: int) -> list[str]:
     return [build.Slice(dims, [start], [end]) for start, end in bounds]
 
 
+defined("Flatten", two_sizes, opset=14)
 changed("Flatten", 9, Pair(down=any_type_flatten))
 changed("Flatten", 11, Pair(down=axis_from_front))
 changed("Flatten", 21, Pair(down=float8_flatten))

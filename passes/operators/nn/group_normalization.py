@@ -7,7 +7,7 @@ from math import prod
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import along_channels, check_positive, recast, wider
-from opshift.passes.operators.shared.shapes import in_shape_of_data, reshaped_behind
+from opshift.passes.operators.shared.shapes import in_shape_of_data, reshape_behind
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -64,7 +64,7 @@ def group_statistics(node: Node) -> str:
         scale, bias = (along_channels(node, index, node.elem_type(index)) for index in (1, 2))
         return str(build.Add(build.Mul(in_shape_of_data(node, normal), scale), bias))
     pixels = build.ReduceProd(build.Shape(x, start=2), keepdims=0)
-    channels = reshaped_behind(node, normal, 1, [build.Gather(build.Shape(x), 1), pixels])
+    channels = reshape_behind(node, normal, 1, [build.Gather(build.Shape(x), 1), pixels])
     scale, bias = (build.Unsqueeze(node.input(index), [1]) for index in (1, 2))
     return in_shape_of_data(node, build.Add(build.Mul(channels, scale), bias))
 
@@ -75,11 +75,11 @@ def _group(node: Node, x: str) -> str:
     build, groups = node.build, node.attributes["num_groups"]
     batch, *rest = node.scope.shape(node.input(0)) or [None, None]
     if all(isinstance(dim, int) for dim in rest):
-        return reshaped_behind(node, x, 1, [groups, prod(dim for dim in rest if isinstance(dim, int)) // groups])
+        return reshape_behind(node, x, 1, [groups, prod(dim for dim in rest if isinstance(dim, int)) // groups])
     if isinstance(batch, int) and batch:
         return str(build.Reshape(x, [0, groups, -1]))
     each = build.Div(build.ReduceProd(build.Shape(x, start=1), keepdims=0), groups)
-    return reshaped_behind(node, x, 1, [groups, each])
+    return reshape_behind(node, x, 1, [groups, each])
 
 
 changed("GroupNormalization", 18, Pair(down=groups_of_channels))

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
+from opshift.passes.operators.shared.shapes import reshape_behind, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -56,16 +56,16 @@ def attention_token_by_token(node: Node) -> list[str]:
         if corrected:
             v = inner.Mul(b, inner.Sub(v, inner.MatMul(inner.Transpose(k, perm=[0, 1, 3, 2]), state)))
         state = inner.Add(state, inner.Mul(k, v))
-        return [state, inner.typed(inner.MatMul(q, state), T.FLOAT, [None] * 4)]
+        return [state, inner.set_type(inner.MatMul(q, state), T.FLOAT, [None] * 4)]
 
     start = wide[3] or _empty_state(node, key, value)
     length = share_along(node, node.input(0), 1, 1)
     state, y = build.loop(length, [(start, tensor_type(T.FLOAT, [None] * 4))], token)
-    y = build.Mul(build.typed(y, T.FLOAT, [None] * 5), _scale(node, queries))
+    y = build.Mul(build.set_type(y, T.FLOAT, [None] * 5), _scale(node, queries))
     y = build.Transpose(y, perm=[1, 0, 2, 3, 4])
     width = flat_indices.times(build, share_along(node, node.input(2), 2, heads), queries)
     if isinstance(length, int) and length:
-        y = reshaped_behind(node, y, 2, [width])
+        y = reshape_behind(node, y, 2, [width])
     else:  # of no rounds, nothing but their number is known
         y = build.Reshape(
             y, build.Concat(build.Shape(node.input(0), end=2), flat_indices.vector(build, [width]), axis=0), allowzero=1
@@ -77,7 +77,7 @@ def attention_token_by_token(node: Node) -> list[str]:
 def _apart(node: Node, name: str, axes: list[int | EllipsisType], parts: int) -> str:
     """The last of three axes taken apart; what is left of it after `parts` stands in the place of the dots."""
     rest = share_along(node, name, 2, parts)
-    return reshaped_behind(node, name, 2, [size if isinstance(size, int) else rest for size in axes])
+    return reshape_behind(node, name, 2, [size if isinstance(size, int) else rest for size in axes])
 
 
 def _scale(node: Node, queries: int) -> str:

@@ -6,7 +6,7 @@ from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, same
 from opshift.passes.rewrite.says import says
@@ -60,4 +60,4 @@ def _unpool(node: Node, sizes: list[int]) -> list[int]:
 
 changed("MaxUnpool", 9, Pair(down=sorted_and_looked_up))
 same("MaxUnpool", 11, "only the text changed: it states a default")
-changed("MaxUnpool", 22, Pair(down=carried(BFLOAT16, variable="T1")))
+changed("MaxUnpool", 22, Pair(down=carrier_casts(BFLOAT16, variable="T1")))

@@ -16,7 +16,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.pooling.maxima import maxima_and_places
 from opshift.passes.operators.shared.pooling.padded import Window, windows
-from opshift.passes.operators.shared.recipes import BFLOAT16, behind_channels, carried, recast, wider
+from opshift.passes.operators.shared.recipes import BFLOAT16, behind_channels, carrier_casts, recast, wider
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
@@ -120,7 +120,7 @@ def windows_on_data(node: Node) -> Replacement:
         del node.attributes["pads"]
     if _rounds_for_nothing(node):
         del node.attributes["ceil_mode"]
-    return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
+    return carrier_casts(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
 
 
 def _set_pads(node: Node, moved: Sequence[Window]) -> None:
@@ -143,22 +143,22 @@ def _pad_data(node: Node, moved: Sequence[Window], value: float = 0.0) -> None:
 Reduce = Callable[[Node, list[str], Window], str]
 
 
-def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
+def _undo_dilation(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     """A dilated axis is reduced over one slice for each element of the window; the rest is pooled."""
     if not has_dilation(node):
         node.attributes.pop("dilations", None)
         return None
     build, every = node.build, windows(node)
     del node.attributes["dilations"]
-    dilated = [w for w in every if w.dilated]
+    dilated = [w for w in every if w.is_dilated]
     for w in dilated:
         if w.size is not None and w.size + w.begin + w.end < w.extent:
             raise CannotConvert(node, f"the pooling window is larger than axis {w.axis}", supported="a smaller window")
-    _pad_data(node, [w if w.dilated else replace(w, begin=0, end=0) for w in every], filling)
+    _pad_data(node, [w if w.is_dilated else replace(w, begin=0, end=0) for w in every], filling)
     x = node.input(0)
     for w in dilated:
         x = reduce(node, _shift(build, x, w.axis, w), w)
-    rest = [replace(w, kernel=1, begin=0, end=0) if w.dilated else w for w in every]
+    rest = [replace(w, kernel=1, begin=0, end=0) if w.is_dilated else w for w in every]
     if all(w.kernel == w.stride == 1 for w in rest):
         return x
     pads = [w.begin for w in rest] + [w.end for w in rest]
@@ -192,7 +192,7 @@ def largest(node: Node) -> Replacement:
         if node.is_used(1):
             return maxima_and_places(node)
         node.outputs = node.outputs[:1]
-    return _undilated(node, _largest, filling=-inf)
+    return _undo_dilation(node, _largest, filling=-inf)
 
 
 def _largest(node: Node, slices: list[str], window: Window) -> str:
@@ -207,7 +207,7 @@ def average(node: Node) -> Replacement:
     if has_dilation(node):
         node.close("dilated averages are computed over slices")
         rounded_down(node)
-    return _undilated(node, _average)
+    return _undo_dilation(node, _average)
 
 
 def _average(node: Node, slices: list[str], window: Window) -> str:
@@ -258,7 +258,7 @@ def norm(node: Node) -> Replacement:
     rounded_down(node)
     if has_dilation(node):
         node.close("dilated norms are computed over slices")
-    return _undilated(node, _norm)
+    return _undo_dilation(node, _norm)
 
 
 def _norm(node: Node, slices: list[str], window: Window) -> str:
@@ -357,15 +357,15 @@ changed(["AveragePool", "LpPool", "MaxPool"], 22, Pair(up=no_windows_of_no_data,
 changed("MaxPool", 8, Pair(down=drop_indices))
 changed("MaxPool", 10, Pair(down=largest))
 same("MaxPool", 11, "only the text changed: it states defaults")
-changed("MaxPool", 12, Pair(down=carried({T.INT8: T.FLOAT, T.UINT8: T.FLOAT})))
+changed("MaxPool", 12, Pair(down=carrier_casts({T.INT8: T.FLOAT, T.UINT8: T.FLOAT})))
 changed(["LpPool", "GlobalLpPool"], 2, Pair(up=whole_p, down=p_as_float))
 same("LpPool", 11, "only the text changed: it states defaults and SAME padding")
 changed("LpPool", 18, Pair(down=norm))
 
 changed(["GlobalAveragePool", "GlobalLpPool"], 22, Pair(down=bfloat16_in_float))
-changed("GlobalMaxPool", 22, Pair(down=carried(BFLOAT16)))
+changed("GlobalMaxPool", 22, Pair(down=carrier_casts(BFLOAT16)))
 defined("GlobalAveragePool", mean_of_each_channel, opset=13)
 defined("GlobalMaxPool", maximum_of_each_channel, opset=13)
 defined("GlobalLpPool", norm_of_each_channel, opset=13)
 
-changed("MaxRoiPool", 22, Pair(down=carried(BFLOAT16, why="regions of bfloat16 are scaled in float32")))
+changed("MaxRoiPool", 22, Pair(down=carrier_casts(BFLOAT16, why="regions of bfloat16 are scaled in float32")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
+from opshift.passes.operators.shared.shapes import reshape_behind, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -33,7 +33,7 @@ def rotate(node: Node) -> str:
                 "the data has rank 3, and the attribute num_heads is missing",
                 supported="data of rank 4, or num_heads",
             )
-        x = reshaped_behind(node, x, 2, [heads, share_along(node, node.input(0), 2, heads)])
+        x = reshape_behind(node, x, 2, [heads, share_along(node, node.input(0), 2, heads)])
     heads_axis = 2 if rank == 3 else 1
     cosine, sine = (build.Unsqueeze(cache, [heads_axis]) for cache in (cosine, sine))
     size, rest = node.attributes.get("rotary_embedding_dim", 0), ""
@@ -43,7 +43,7 @@ def rotate(node: Node) -> str:
     if rest:
         y = build.Concat(y, rest, axis=3)
     if rank == 3:
-        y = reshaped_behind(node, y, 2, [share_along(node, node.input(0), 2, 1)])
+        y = reshape_behind(node, y, 2, [share_along(node, node.input(0), 2, 1)])
     return str(build.Cast(y, to=elem_type)) if elem_type in SHORT else y
 
 
@@ -63,11 +63,11 @@ def _halves(node: Node, x: str, cosine: str, sine: str) -> str:
 
 def _pairs(node: Node, x: str, cosine: str, sine: str) -> str:
     build = node.build
-    pairs = reshaped_behind(node, x, 3, [share_along(node, x, 3, 2), 2])
+    pairs = reshape_behind(node, x, 3, [share_along(node, x, 3, 2), 2])
     first, second = (build.Gather(pairs, k, axis=4) for k in range(2))
     turned = _turn(node, first, second, cosine, sine)
     joined = build.Concat(*(build.Unsqueeze(t, [4]) for t in turned), axis=4)
-    return reshaped_behind(node, joined, 3, [share_along(node, x, 3, 1)])
+    return reshape_behind(node, joined, 3, [share_along(node, x, 3, 1)])
 
 
 def _turn(node: Node, first: str, second: str, cosine: str, sine: str) -> tuple[str, str]:

@@ -42,7 +42,7 @@ def pick_in_rounds(node: Node) -> str:
 
     def pick(inner: Builder, _: str, left: list[str]) -> list[str]:
         first = flat_indices.first_greatest(inner, scores, left[0], number, 2, T.FLOAT)
-        dropped = inner.Or(inner.Equal(number, first), boxes.overlapped_by(inner, inner.Sub(last, first)))
+        dropped = inner.Or(inner.Equal(number, first), boxes.overlaps(inner, inner.Sub(last, first)))
         others = inner.And(left[0], inner.Not(dropped))
         any_left = inner.Cast(inner.ReduceSum(inner.Cast(others, to=T.INT64), keepdims=0), to=T.BOOL)
         return [any_left, others, first]
@@ -94,7 +94,7 @@ class _Boxes:
         every = (self.area, *(end for pair in self.ends for end in pair))
         self.flat = {values: build.Reshape(values, [-1]) for values in every}
 
-    def overlapped_by(self, build: Builder, place: str) -> str:
+    def overlaps(self, build: Builder, place: str) -> str:
         """Which boxes overlap those at `place` by more than the threshold, in what both of them cover."""
         zero, one = build.constant(0.0, T.FLOAT), {v: build.Gather(flat, place) for v, flat in self.flat.items()}
         sides = [build.Sub(build.Min(high, one[high]), build.Max(low, one[low])) for low, high in self.ends]

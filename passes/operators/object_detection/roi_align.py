@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.operators.shared.sampling.regions import pooled_samples
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -40,7 +40,7 @@ def gathered_samples(node: Node) -> str:
     return pooled_samples(node)
 
 
-BFLOAT16 = carried({T.BFLOAT16: T.FLOAT}, why="bfloat16 is pooled in float32", variable="T1")
+BFLOAT16 = carrier_casts({T.BFLOAT16: T.FLOAT}, why="bfloat16 is pooled in float32", variable="T1")
 
 changed("RoiAlign", 10, Pair(down=gathered_samples))
 changed("RoiAlign", 16, Pair(up=no_pixel_shift, down=shifted_regions))

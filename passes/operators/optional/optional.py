@@ -43,7 +43,7 @@ def input_held(node: Node) -> str:
 
 @says("Removed OptionalGetElement, and used the element directly")
 def element_held(node: Node) -> str:
-    held = _held(node)
+    held = _elements(node)
     if not held:
         raise CannotConvert(node, "the optional is empty", supported="an optional that holds an element")
     return held[0]
@@ -51,10 +51,10 @@ def element_held(node: Node) -> str:
 
 @says("Replaced OptionalHasElement by a constant")
 def whether_one_is_held(node: Node) -> str:
-    return node.build.constant(bool(_held(node)), T.BOOL)
+    return node.build.constant(bool(_elements(node)), T.BOOL)
 
 
-def _held(node: Node) -> list[str]:
+def _elements(node: Node) -> list[str]:
     found = node.scope.elements(node.input(0))
     if found is None:
         raise CannotConvert(

@@ -17,12 +17,12 @@ from opshift.passes.operators.shared.quantization import (
     ZERO,
     X,
     all_constants_in_carrier_types,
+    cast_parameter,
     drop_axis_of_one_scale,
-    held_as,
     in_blocks,
     scale_of_one_element,
     spread,
-    widened,
+    widen,
 )
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
@@ -39,10 +39,10 @@ def _dequantize(node: Node) -> str:
         node.close("multiplied in float32 and rounded to the type of the scale")
     if node.input(ZERO):
         wide = T.INT32 if elem_type in (*RANGES, T.INT32) else T.FLOAT
-        zero = spread(node, widened(node, node.input(ZERO), elem_type, wide))
-        x, elem_type = build.Sub(widened(node, x, elem_type, wide), zero), wide
-    scale = spread(node, widened(node, node.input(SCALE), out, T.FLOAT))
-    return widened(node, build.Mul(widened(node, x, elem_type, T.FLOAT), scale), T.FLOAT, out)
+        zero = spread(node, widen(node, node.input(ZERO), elem_type, wide))
+        x, elem_type = build.Sub(widen(node, x, elem_type, wide), zero), wide
+    scale = spread(node, widen(node, node.input(SCALE), out, T.FLOAT))
+    return widen(node, build.Mul(widen(node, x, elem_type, T.FLOAT), scale), T.FLOAT, out)
 
 
 @says("Replaced the attribute output_dtype by a Cast of the scale or of the result")
@@ -117,9 +117,9 @@ def scaled_difference(node: Node) -> str:
         node.close("multiplied in float32 and rounded to the type of the scale")
     x, wide = node.input(X), T.INT32 if elem_type == T.INT32 else T.FLOAT
     if node.input(ZERO):
-        x = build.Sub(recast(build, x, elem_type, wide), held_as(node, ZERO, wide))
+        x = build.Sub(recast(build, x, elem_type, wide), cast_parameter(node, ZERO, wide))
         elem_type = wide
-    y = build.Mul(recast(build, x, elem_type, T.FLOAT), held_as(node, SCALE, T.FLOAT))
+    y = build.Mul(recast(build, x, elem_type, T.FLOAT), cast_parameter(node, SCALE, T.FLOAT))
     return recast(build, y, T.FLOAT, out)
 
 

@@ -19,16 +19,16 @@ from opshift.passes.operators.shared.quantization import (
     SCALE,
     ZERO,
     X,
+    cast_parameter,
     constants_in_carrier_types,
     drop_axis_of_one_scale,
-    held_as,
     in_blocks,
     scale_of_one_element,
     spell,
     spread,
-    widened,
+    widen,
 )
-from opshift.passes.operators.shared.recipes import clipped, recast, round_to_even
+from opshift.passes.operators.shared.recipes import clip, recast, round_to_even
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
@@ -52,7 +52,7 @@ def _ratio(node: Node) -> str:
     """x / scale in float32."""
     if node.elem_type(X) != T.FLOAT:
         node.close("divided in float32")
-    x, scale = (widened(node, node.input(index), node.elem_type(index), T.FLOAT) for index in (X, SCALE))
+    x, scale = (widen(node, node.input(index), node.elem_type(index), T.FLOAT) for index in (X, SCALE))
     return str(node.build.Div(x, spread(node, scale)))
 
 
@@ -84,7 +84,7 @@ def divide_in_one_type(node: Node) -> None:
     for index in (X, SCALE):
         elem_type = node.elem_type(index)
         if elem_type != precision:
-            node.set_input(index, widened(node, node.input(index), elem_type, precision))
+            node.set_input(index, widen(node, node.input(index), elem_type, precision))
 
 
 @says("Replaced QuantizeLinear by its formula for blocks and 16-bit integers; moved output_dtype to the zero point")
@@ -165,7 +165,7 @@ def quantize_by_arithmetic(node: Node) -> str:
         value = build.Add(value, build.Cast(zero, to=T.FLOAT))
     elem_type = node.elem_type(ZERO) if zero else T.UINT8
     lowest, highest = RANGES[elem_type]
-    return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=elem_type))
+    return str(build.Cast(clip(build, value, lowest, highest, T.FLOAT), to=elem_type))
 
 
 @says("Replaced QuantizeLinear by saturate(round(x / scale) + zero_point)")
@@ -176,13 +176,13 @@ def rounded_quotient(node: Node) -> str:
     if precision not in (T.FLOAT, *HALVES):
         raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     x = recast(build, node.input(X), node.elem_type(X), precision)
-    value = recast(build, build.Div(x, held_as(node, SCALE, precision)), precision, T.FLOAT)
+    value = recast(build, build.Div(x, cast_parameter(node, SCALE, precision)), precision, T.FLOAT)
     if elem_type not in LIMITS:
         if _shifts(node):  # a zero point of the run time that is 0 leaves -0.0 what it is
-            value = build.Sub(value, build.Sub(build.constant(0.0, T.FLOAT), held_as(node, ZERO, T.FLOAT)))
+            value = build.Sub(value, build.Sub(build.constant(0.0, T.FLOAT), cast_parameter(node, ZERO, T.FLOAT)))
         return str(build.Cast(value, to=elem_type, saturate=node.attributes.get("saturate")))
     value = build.Round(value)
-    value = build.Add(value, held_as(node, ZERO, T.FLOAT)) if _shifts(node) else value
+    value = build.Add(value, cast_parameter(node, ZERO, T.FLOAT)) if _shifts(node) else value
     lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in LIMITS[elem_type])
     return str(build.Cast(build.Clip(value, lowest, highest), to=elem_type))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import axis_inside, mirrored, nonnegative_axis
+from opshift.passes.operators.shared.recipes import axis_inside, mirror, nonnegative_axis
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined, same
 from opshift.passes.rewrite.says import says
@@ -35,7 +35,7 @@ _DEFAULTS = {"axis": 0, "keepdims": 1, "select_last_index": 0}
 def place_of_mirrored_maximum(node: Node) -> str:
     build, given = node.build, node.attributes
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
-    return str(build.emit("ArgMax", [mirrored(build, node.input(0), node.elem_type())], options))
+    return str(build.emit("ArgMax", [mirror(build, node.input(0), node.elem_type())], options))
 
 
 changed(["ArgMax", "ArgMin"], 11, Pair(up=axis_inside(default=0), down=nonnegative_axis(default=0)))

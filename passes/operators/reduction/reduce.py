@@ -8,9 +8,9 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import (
     axes_inside,
     axes_to_input,
-    carried,
+    carrier_casts,
     constant_axes,
-    mirrored,
+    mirror,
     nonnegative_axes,
 )
 from opshift.passes.rewrite.builder import Builder
@@ -93,23 +93,23 @@ def _axis_by_axis(node: Node) -> str:
         chosen = build.Cast(build.ReduceSum(build.Cast(listed, to=T.INT32), keepdims=0), to=T.BOOL)
         if empty is not None:
             chosen = build.Or(chosen, empty)
-        value = _reduced_if(build, chosen, node.op_type, value, axis, keepdims, elem_type)
+        value = _reduce_if(build, chosen, node.op_type, value, axis, keepdims, elem_type)
     return value if elem_type == data_type else str(build.Cast(value, to=data_type))
 
 
-def _reduced_if(build: Builder, chosen: str, op: str, value: str, axis: int, keepdims: int, elem_type: int) -> str:
-    def reduced(branch: Builder) -> str:
+def _reduce_if(build: Builder, chosen: str, op: str, value: str, axis: int, keepdims: int, elem_type: int) -> str:
+    def reduce(branch: Builder) -> str:
         return str(branch.emit(op, [value], {"axes": [axis], "keepdims": keepdims}))
 
-    def unchanged(branch: Builder) -> str:
+    def keep(branch: Builder) -> str:
         return str(branch.Identity(value))
 
     result = build.If(
         chosen,
-        then_branch=build.branch(reduced, "reduced", elem_type),
-        else_branch=build.branch(unchanged, "unchanged", elem_type),
+        then_branch=build.branch(reduce, "reduced", elem_type),
+        else_branch=build.branch(keep, "unchanged", elem_type),
     )
-    return build.typed(result, elem_type)
+    return build.set_type(result, elem_type)
 
 
 def _mean(node: Node) -> str:
@@ -140,10 +140,10 @@ def _as_sum(node: Node) -> Replacement:
 @says("Reduced int8 and uint8 in int32, or in float32 if the reduction may be empty")
 def small_integers(node: Node) -> Replacement:
     if node.elem_type() != T.INT8:
-        return carried({T.UINT8: T.INT32})(node)
+        return carrier_casts({T.UINT8: T.INT32})(node)
     dims = node.scope.shape(node.input(0))
     if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
-        return carried({T.INT8: T.INT32})(node)
+        return carrier_casts({T.INT8: T.INT32})(node)
     build = node.build
     wide = build.again(node.proto, [build.Cast(node.input(0), to=T.FLOAT), *node.inputs[1:]])
     limits = [build.constant(float(limit), T.FLOAT) for limit in (-128, 127)]  # of an empty reduction
@@ -153,7 +153,7 @@ def small_integers(node: Node) -> Replacement:
 @says("Reduced integers in double")
 def logarithm_in_double(node: Node) -> Replacement:
     if node.op_type == "ReduceLogSum" or node.elem_type() not in WITH_INTEGERS:
-        return carried(WITH_INTEGERS, why=IN_DOUBLE)(node)
+        return carrier_casts(WITH_INTEGERS, why=IN_DOUBLE)(node)
     node.close(IN_DOUBLE)  # log(exp(2.0)), the operator without a kernel, is below 2
     form = functions.find("", node.op_type, node.elem_type())
     assert form is not None, "there is one of each type"
@@ -168,8 +168,8 @@ _DEFAULTS = {"keepdims": 1, "noop_with_empty_axes": 0}
 def mirrored_maximum_along_axes(node: Node) -> str:
     build, given, elem_type = node.build, node.attributes, node.elem_type()
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
-    inputs = [mirrored(build, node.input(0), elem_type), *node.inputs[1:]]
-    return mirrored(build, str(build.emit("ReduceMax", inputs, options)), elem_type)
+    inputs = [mirror(build, node.input(0), elem_type), *node.inputs[1:]]
+    return mirror(build, str(build.emit("ReduceMax", inputs, options)), elem_type)
 
 
 AXES_INPUT = Pair(up=axes_to_input, down=axes_to_attribute)
@@ -181,6 +181,6 @@ changed(EXTREMA, 12, Pair(up=axes_inside(), down=small_integers))
 changed("ReduceSum", 13, AXES_INPUT)
 same(OTHERS, 13, "bfloat16 added; the text states what an empty reduction yields, as runtimes did before")
 changed(OTHERS, 18, AXES_INPUT)
-changed(EXTREMA, 20, Pair(down=carried({T.BOOL: T.UINT8})))
+changed(EXTREMA, 20, Pair(down=carrier_casts({T.BOOL: T.UINT8})))
 changed(["ReduceLogSum", "ReduceLogSumExp"], 28, Pair(up=logarithm_in_double))
 defined("ReduceMin", mirrored_maximum_along_axes, opset=18)

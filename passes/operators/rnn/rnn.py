@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.operators.shared.recurrence import scan_over_time
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
@@ -65,5 +65,5 @@ def reset_before_linear(node: Node) -> None:
 changed("GRU", 3, Pair(up=spell_forward, down=reset_before_linear))
 changed(RECURRENT, 7, Pair(up=without_output_sequence, down=with_output_sequence))
 changed(RECURRENT, 14, Pair(down=sequence_first))
-changed(RECURRENT, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="carries the state in float32")))
+changed(RECURRENT, 22, Pair(down=carrier_casts({T.BFLOAT16: T.FLOAT}, why="carries the state in float32")))
 defined(RECURRENT, scan_over_time, opset=13)

@@ -9,7 +9,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto, keep_held
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import elem_type_of, tensor_type
-from opshift.passes.operators.shared.recipes import counted_from_front
+from opshift.passes.operators.shared.recipes import wrap_negative
 from opshift.passes.operators.shared.sequences import construct
 from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.builder import Builder
@@ -20,7 +20,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-def _held(node: Node) -> list[str]:
+def _elements(node: Node) -> list[str]:
     """The tensors of the first input."""
     name = node.input(0)
     found = node.scope.elements(name)
@@ -54,7 +54,7 @@ def _place(node: Node, index: int, length: int, last: int) -> int | str:
         name = build.Cast(name, to=T.INT64)
     if node.scope.shape(name) != []:
         name = build.Reshape(name, build.constant([], T.INT64))
-    return counted_from_front(node, name, build.constant(length, T.INT64), T.INT64)
+    return wrap_negative(node, name, build.constant(length, T.INT64), T.INT64)
 
 
 def _at(node: Node, held: list[str], place: int | str) -> str:
@@ -130,11 +130,11 @@ def inputs_held(node: Node) -> str:
 
 @says("Removed SequenceInsert, and used its tensors directly")
 def one_more_held(node: Node) -> str:
-    held, more = _held(node), node.input(1)
+    held, more = _elements(node), node.input(1)
     place = _place(node, 2, len(held), len(held))
     if isinstance(place, int):
         return _dissolve(node, [*held[:place], more, *held[place:]])
-    passed = _passed(node, place, len(held))
+    passed = _is_before(node, place, len(held))
     elements = [_either(node, passed[0], more, held[0])]
     for (before, after), (behind, at) in zip(pairwise(held), pairwise(passed), strict=True):
         elements.append(_either(node, behind, before, _either(node, at, more, after)))
@@ -143,16 +143,16 @@ def one_more_held(node: Node) -> str:
 
 @says("Removed SequenceErase, and used its tensors directly")
 def one_less_held(node: Node) -> str:
-    held = _held(node)
+    held = _elements(node)
     place = _place(node, 1, len(held), len(held) - 1)
     if isinstance(place, int):
         return _dissolve(node, held[:place] + held[place + 1 :])
-    passed = _passed(node, place, len(held) - 1)
+    passed = _is_before(node, place, len(held) - 1)
     pairs = zip(passed, pairwise(held), strict=True)
     return _release(node, [_either(node, behind, after, before) for behind, (before, after) in pairs])
 
 
-def _passed(node: Node, place: str, most: int) -> list[str]:
+def _is_before(node: Node, place: str, most: int) -> list[str]:
     """Whether the place lies before 1, before 2 and so on."""
     return [node.build.Less(place, node.build.constant(at, T.INT64)) for at in range(1, most + 1)]
 
@@ -209,18 +209,18 @@ def _slices(node: Node, axis: int) -> list[str]:
 
 @says("Removed SequenceAt, and used the tensor directly")
 def tensor_at(node: Node) -> str:
-    held = _held(node)
+    held = _elements(node)
     return _at(node, held, _place(node, 1, len(held), len(held) - 1))
 
 
 @says("Replaced SequenceLength by a constant")
 def number_held(node: Node) -> str:
-    return node.build.constant(tensors.int64s([len(_held(node))], []))
+    return node.build.constant(tensors.int64s([len(_elements(node))], []))
 
 
 @says("Replaced ConcatFromSequence by Concat")
 def concatenate(node: Node) -> str:
-    build, held, axis = node.build, _held(node), node.attributes["axis"]
+    build, held, axis = node.build, _elements(node), node.attributes["axis"]
     stacked = node.attributes.get("new_axis", 0)
     if not held:
         raise CannotConvert(node, "the sequence is empty", supported="a sequence of at least one tensor")

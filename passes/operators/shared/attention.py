@@ -42,7 +42,7 @@ def allowed_keys(node: Node, index: int, batch: Size, keys: Size, *, starts: boo
     bounds = [flat_indices.vector(build, [size]) for size in (batch, twice)]
     begun = _column(build, build.Slice(mask if known else build.Concat(mask, mask, axis=0), *bounds))
     if known is None:
-        begun = build.Where(build.Equal(build.Size(mask), _named(build, twice)), begun, 0)
+        begun = build.Where(build.Equal(build.Size(mask), _as_value(build, twice)), begun, 0)
     return str(build.Unsqueeze(build.And(allowed, build.GreaterOrEqual(key, begun)), [1, 2]))
 
 
@@ -55,7 +55,7 @@ def _column(build: Builder, vector: str) -> str:
     return str(build.Unsqueeze(vector, [1]))
 
 
-def _named(build: Builder, size: Size) -> str:
+def _as_value(build: Builder, size: Size) -> str:
     return build.constant(size, T.INT64) if isinstance(size, int) else size
 
 
@@ -119,7 +119,7 @@ def with_bias(node: Node, values: list[str], bias: str) -> list[str]:
     return made
 
 
-def attended(
+def attend(
     node: Node,
     values: list[str],
     mask: str,

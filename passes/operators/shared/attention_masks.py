@@ -37,14 +37,14 @@ class _Mask:
     may_exclude_all: bool = False
     some: str = ""
 
-    def applied(self, build: Builder, scores: str, elem_type: int) -> str:
+    def apply(self, build: Builder, scores: str, elem_type: int) -> str:
         if self.allowed:
             return str(build.Where(self.allowed, scores, build.constant(-inf, elem_type)))
         if len(self.bias) > 1:  # the scores come last: they are large, and sums are taken from left to right
             return str(build.Sum(*self.bias, scores))
         return str(build.Add(scores, *self.bias)) if self.bias else scores
 
-    def zeroed(self, build: Builder, biased: str, shares: str, elem_type: int) -> str:
+    def zero_without_keys(self, build: Builder, biased: str, shares: str, elem_type: int) -> str:
         """Shares of a query without keys are 0, not NaN."""
         if not self.may_exclude_all:
             return shares
@@ -70,7 +70,7 @@ def mask_of(node: Node, data_type: int) -> _Mask:
         some = build.constant(~np.isneginf(known), T.BOOL) if excludes_all else ""
         return _Mask((bias,), may_exclude_all=excludes_all, some=some)
     if elem_type == T.BOOL:
-        allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
+        allowed = mask if causal is None else str(build.And(mask, _as_value(build, causal)))
         return _Mask(allowed=allowed, may_exclude_all=True)
     bias = mask if elem_type == data_type else str(build.Cast(mask, to=data_type))
     return _Mask((bias,) if causal is None else (bias, _excluding(build, causal, data_type)), may_exclude_all=True)
@@ -83,7 +83,7 @@ def _causal(node: Node) -> Allowed | None:
     build, queries, keys = node.build, dim_of(node, QUERY, -2), known_keys(node)
     if isinstance(queries, int) and isinstance(keys, int) and queries * keys <= WORTH_HOLDING:
         return np.tri(queries, keys, keys - int(dim_of(node, KEY, -2) or 0), dtype=bool)
-    return str(build.LessOrEqual(counted(build, key_count(node)), positions(node)))
+    return str(build.LessOrEqual(count_up(build, key_count(node)), positions(node)))
 
 
 def _excluding(build: Builder, allowed: Allowed, elem_type: int) -> str:
@@ -93,14 +93,14 @@ def _excluding(build: Builder, allowed: Allowed, elem_type: int) -> str:
     return str(build.Where(allowed, build.constant(0.0, elem_type), build.constant(-inf, elem_type)))
 
 
-def _named(build: Builder, allowed: Allowed) -> str:
+def _as_value(build: Builder, allowed: Allowed) -> str:
     return allowed if isinstance(allowed, str) else build.constant(allowed, T.BOOL)
 
 
 def positions(node: Node) -> str:
     """The position of each query among the keys, as a column: its index plus what precedes the queries."""
     build, queries = node.build, length_of(node, QUERY)
-    column = str(build.Unsqueeze(counted(build, queries), [1]))
+    column = str(build.Unsqueeze(count_up(build, queries), [1]))
     if node.input(PAST_KEY):
         return str(build.Add(column, length_of(node, PAST_KEY)))
     if not node.input(FILLED):
@@ -108,7 +108,7 @@ def positions(node: Node) -> str:
     return str(build.Add(column, build.Sub(build.Reshape(node.input(FILLED), [-1, 1, 1, 1]), queries)))
 
 
-def masked(node: Node, allowed: str) -> str:
+def combine_mask(node: Node, allowed: str) -> str:
     """The mask with the keys that are not allowed excluded as well."""
     build, mask = node.build, node.input(MASK)
     if not mask:
@@ -119,7 +119,7 @@ def masked(node: Node, allowed: str) -> str:
     return str(build.Add(mask, _excluding(build, allowed, elem_type)))
 
 
-def padded(node: Node) -> str:
+def widen_mask(node: Node) -> str:
     """The mask as wide as there are keys: those that it does not speak of are excluded."""
     build, mask, elem_type = node.build, node.input(MASK), _mask_type(node)
     missing = build.Sub(key_count(node), build.Shape(mask, start=-1))
@@ -149,7 +149,7 @@ def length_of(node: Node, index: int) -> Length:
     return dim if isinstance(dim, int) else str(node.build.Shape(node.input(index), start=-2, end=-1))
 
 
-def counted(build: Builder, length: Length) -> str:
+def count_up(build: Builder, length: Length) -> str:
     return str(build.Range(0, length if isinstance(length, int) else build.Squeeze(length), 1))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts
 from opshift.passes.rewrite.registry import Pair
 
 T = TensorProto
@@ -26,5 +26,5 @@ MULTIPLIED: dict[int, int] = {
     T.UINT64: T.UINT64,
 }
 
-ROUNDED = Pair(down=carried(BFLOAT16, why="bfloat16 is computed in float and rounded once"))
-bfloat16_in_float = carried(BFLOAT16, why="bfloat16 is computed in float32")
+ROUNDED = Pair(down=carrier_casts(BFLOAT16, why="bfloat16 is computed in float and rounded once"))
+bfloat16_in_float = carrier_casts(BFLOAT16, why="bfloat16 is computed in float32")

@@ -41,19 +41,19 @@ def scalar(node: Node, index: int) -> str:
     return name if not name or node.scope.shape(name) == [] else str(node.build.Reshape(name, []))
 
 
-def dequantized(node: Node, at: int, *, scale: int = 0, zero: int = 0) -> str:
+def dequantize(node: Node, at: int, *, scale: int = 0, zero: int = 0) -> str:
     """What is held with one scale: values, scale and zero point in a row, unless numbers tell where they stand."""
     values, *of = (node.input(at), scalar(node, scale or at + 1), scalar(node, zero or at + 2))
     return str(node.build.DequantizeLinear(values, *of))
 
 
-def quantized(node: Node, y: str, scale: int, elem_type: int) -> str:
+def quantize(node: Node, y: str, scale: int, elem_type: int) -> str:
     """A result with the scale and the zero point behind it; one that is left out is 0."""
     zero = scalar(node, scale + 1) or node.build.constant(0, elem_type)
     return str(node.build.QuantizeLinear(y, scalar(node, scale), zero))
 
 
-def dequantized_along(node: Node, at: int, scale: int, zero: int, axis: int) -> str:
+def dequantize_along(node: Node, at: int, scale: int, zero: int, axis: int) -> str:
     """The same with one scale for all, or one for each element of an axis, or a shape of them that is broadcast.
 
     `axis` is -1 for the columns of a matrix and -2 for its rows.
@@ -61,7 +61,7 @@ def dequantized_along(node: Node, at: int, scale: int, zero: int, axis: int) -> 
     build, scope = node.build, node.scope
     shapes = [scope.shape(node.input(index)) for index in (scale, zero) if node.input(index)]
     if all(map(is_one, shapes)):
-        return dequantized(node, at, scale=scale, zero=zero)
+        return dequantize(node, at, scale=scale, zero=zero)
     first = shapes[0]
     if first is not None and len(first) == 1 and all(shape == first for shape in shapes) and _is_known(first[0]):
         return str(build.DequantizeLinear(*(node.input(index) for index in (at, scale, zero)), axis=axis))

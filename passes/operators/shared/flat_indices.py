@@ -204,19 +204,19 @@ def check_ranks(node: Node) -> None:
         )
 
 
-def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:
+def merge_axes(node: Node, name: str, dims: list[Size], axes: int) -> str:
     """The data with the first `axes` axes made one."""
     build, rest = node.build, dims[axes:]
     if axes == 1:
         return name
-    if filled(rest):
+    if is_never_empty(rest):
         return str(build.Reshape(name, vector(build, [-1, *rest])))
     if len(rest) == 1:
         return str(build.Flatten(name, axis=axes))
     return in_sizes(node, name, [product(build, dims[:axes]), *rest])
 
 
-def filled(dims: Sequence[Size]) -> bool:
+def is_never_empty(dims: Sequence[Size]) -> bool:
     """Whether no size can be 0."""
     return all(isinstance(dim, int) and dim for dim in dims)
 
@@ -233,7 +233,7 @@ def in_sizes(node: Node, name: str, dims: list[Size], elem_type: int = 0) -> str
     if build.opset >= 14:
         return str(build.Reshape(name, shape, allowzero=1))
     elem_type = elem_type or node.elem_type()
-    return empty(build, shape, elem_type) if 0 in dims else reshaped(build, name, shape, elem_type)
+    return empty(build, shape, elem_type) if 0 in dims else reshape_or_empty(build, name, shape, elem_type)
 
 
 # Operators that make no negative number, and those that make none of numbers that are not negative.
@@ -269,7 +269,7 @@ def _cast_from_unsigned(scope: Scope, node: NodeProto) -> bool:
 CAST_FROM_BOOL: set[int] = {T.STRING, T.BFLOAT16, *FLOAT8}
 
 
-def reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
+def reshape_or_empty(build: Builder, x: str, shape: str, elem_type: int) -> str:
     """A value in a shape in which a 0 is an empty dimension."""
     zeros = build.ReduceSum(build.Cast(build.Equal(shape, 0), to=T.INT64), keepdims=0)
     result = build.If(
@@ -277,7 +277,7 @@ def reshaped(build: Builder, x: str, shape: str, elem_type: int) -> str:
         then_branch=build.branch(lambda inner: empty(inner, shape, elem_type), "empty", elem_type),
         else_branch=build.branch(lambda inner: str(inner.Reshape(x, shape)), "reshaped", elem_type),
     )
-    return build.typed(result, elem_type)
+    return build.set_type(result, elem_type)
 
 
 def empty(build: Builder, shape: str, elem_type: int) -> str:

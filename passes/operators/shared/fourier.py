@@ -25,7 +25,7 @@ def parts_of(node: Node) -> int:
     return found
 
 
-def transformed(
+def transform(
     node: Node, x: str, rank: int, axis: int, length: int | str | None, parts: int, *, inverse: bool, onesided: bool
 ) -> str:
     """`x` along `axis`, its last axis holding the parts of numbers; `length` None means all of the axis."""

@@ -64,15 +64,15 @@ WIDE_INTEGERS = {
 
 @says("Stored constants of a newer type in a wider type that holds the same values")
 def constants_in_carrier_types(node: Node) -> None:
-    _carried(node, CARRIERS)
+    _carry(node, CARRIERS)
 
 
 @says("Stored constants of a newer type in a wider type that holds the same values")
 def all_constants_in_carrier_types(node: Node) -> None:
-    _carried(node, CARRIERS | WIDE_INTEGERS)
+    _carry(node, CARRIERS | WIDE_INTEGERS)
 
 
-def _carried(node: Node, carriers: Mapping[int, int]) -> None:
+def _carry(node: Node, carriers: Mapping[int, int]) -> None:
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
         elem_type = node.scope.elem_type(name) if name else 0
@@ -113,7 +113,7 @@ def spread(node: Node, value: str) -> str:
     if node.scope.shape(node.input(X)) == []:
         return str(node.build.Reshape(value, []))
     if in_blocks(node):
-        return _repeated(node, value, axis % node.rank(X))
+        return _repeat_blocks(node, value, axis % node.rank(X))
     _check_count(node, dims, axis)
     behind = -axis - 1 if axis < 0 else max(node.rank(X) - axis - 1, 0)
     return str(node.build.Reshape(value, [-1] + [1] * behind)) if behind else value
@@ -129,7 +129,7 @@ def _check_count(node: Node, scales: Sequence[Dim] | None, axis: int) -> None:
         raise CannotConvert(node, why)
 
 
-def _repeated(node: Node, value: str, axis: int) -> str:
+def _repeat_blocks(node: Node, value: str, axis: int) -> str:
     """Element j along the axis takes the value of block j // block_size; the last block may be short."""
     build, block, shape = node.build, node.attributes["block_size"], node.scope.shape(node.input(X))
     size = shape[axis] if shape is not None else None
@@ -139,13 +139,13 @@ def _repeated(node: Node, value: str, axis: int) -> str:
     return str(build.Gather(value, build.Div(build.Range(0, length, 1), block), axis=axis))
 
 
-def widened(node: Node, value: str, elem_type: int, to: int) -> str:
+def widen(node: Node, value: str, elem_type: int, to: int) -> str:
     if elem_type in FLOAT8:  # unlike Cast, this has a form without float8 if the value is constant
         return str(node.build.DequantizeLinear(value, node.build.constant(1.0, T.FLOAT)))
     return value if elem_type == to else str(node.build.Cast(value, to=to))
 
 
-def held_as(node: Node, index: int, to: int) -> str:
+def cast_parameter(node: Node, index: int, to: int) -> str:
     """A scale or zero point in another type, shaped to broadcast against x; a constant is written so."""
     held, elem_type = node.scope.array(node.input(index)), node.elem_type(index)
     if held is None or held.size > tensors.SMALL:
@@ -185,7 +185,7 @@ def checked_bits(node: Node, name: str = "bits") -> int:
     return bits
 
 
-def unpacked(build: Builder, data: str, bits: int) -> str:
+def unpack(build: Builder, data: str, bits: int) -> str:
     """Bytes as integers of uint8, those of one byte side by side on the last axis, the lowest bits first."""
     if bits == 8:
         return data
@@ -195,7 +195,7 @@ def unpacked(build: Builder, data: str, bits: int) -> str:
     *dims, last = build.scope.shape(data) or [None]
     known = last * 8 // bits if isinstance(last, int) else None
     many = build.Mul(build.Shape(data, start=-1), [8 // bits]) if known is None else [known]
-    return build.typed(
+    return build.set_type(
         build.Reshape(apart, build.Concat(build.Shape(data, end=-1), many, axis=0)), T.UINT8, [*dims, known]
     )
 

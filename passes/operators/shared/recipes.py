@@ -26,7 +26,7 @@ def from_the_caller(node: Node, held: AttributeProto) -> str:
     """What each call of a function gives for an attribute that is bound by reference, as a value of the body."""
     name, elem_type, dims = FROM_THE_CALLER[held.type]
     bound = AttributeProto(name=name, type=held.type, ref_attr_name=held.ref_attr_name)
-    return node.build.typed(node.build.emit("Constant", [], {name: bound}), elem_type, dims)
+    return node.build.set_type(node.build.emit("Constant", [], {name: bound}), elem_type, dims)
 
 
 @says("Moved axes from attribute to input")
@@ -115,7 +115,7 @@ def _from_front(node: Node, axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> Step:
+def carrier_casts(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> Step:
     """A type that the other side does not take is computed in one that it does: cast in, run, cast back.
 
     Every input and output whose type is `variable` is cast. `why` grades the detour `close`; without it the results
@@ -153,7 +153,7 @@ def _is(parameter: schemas.Parameter | None, variable: str) -> bool:
     return parameter is not None and parameter.type == variable
 
 
-def counted_from_front(node: Node, values: str, size: str, elem_type: int) -> str:
+def wrap_negative(node: Node, values: str, size: str, elem_type: int) -> str:
     """values + size * (values < 0), computed at run time in operators that exist from opset 7 on."""
     build = node.build
     negative = build.Less(build.Cast(values, to=TensorProto.FLOAT), build.constant(0.0, TensorProto.FLOAT))
@@ -186,7 +186,7 @@ def round_to_even(build: Builder, x: str, elem_type: int) -> str:
     return str(build.Add(floor, build.Cast(build.Or(build.Greater(rest, half), tie_to_odd), to=elem_type)))
 
 
-def selected(build: Builder, condition: str, a: str, b: str, elem_type: int) -> str:
+def select(build: Builder, condition: str, a: str, b: str, elem_type: int) -> str:
     """a where the condition holds, else b, for floats where there is no Where: anything to the power 0 is 1.
 
     This is exact for infinities, NaN and -0.0 on either side.
@@ -198,7 +198,7 @@ def selected(build: Builder, condition: str, a: str, b: str, elem_type: int) -> 
     return str(build.Mul(build.Pow(a, chosen), build.Pow(b, other)))
 
 
-def picked(build: Builder, op: str, a: str, b: str) -> str:
+def pick(build: Builder, op: str, a: str, b: str) -> str:
     """Max or Min of two tensors that can only be compared: b where a is beaten, else a."""
     beaten = build.Less(a, b) if op == "Max" else build.Greater(a, b)
     return str(build.Where(beaten, b, a))
@@ -211,15 +211,15 @@ def with_sign(build: Builder, size: str, x: str, elem_type: int) -> str:
     return str(build.Mul(size, build.Sub(one, build.Add(negative, negative))))
 
 
-def saturated(build: Builder, ratio: str, zero_point: str, elem_type: int) -> str:
+def saturate_to_bytes(build: Builder, ratio: str, zero_point: str, elem_type: int) -> str:
     """A float32 ratio rounded, moved by a float32 zero point and cut off at the ends of int8 or uint8."""
     lowest, highest = (0.0, 255.0) if elem_type == TensorProto.UINT8 else (-128.0, 127.0)
     moved = round_to_even(build, ratio, TensorProto.FLOAT)
     moved = build.Add(moved, zero_point) if zero_point else moved
-    return str(build.Cast(clipped(build, moved, lowest, highest, TensorProto.FLOAT), to=elem_type))
+    return str(build.Cast(clip(build, moved, lowest, highest, TensorProto.FLOAT), to=elem_type))
 
 
-def clipped(build: Builder, x: str, lowest: float, highest: float, elem_type: int) -> str:
+def clip(build: Builder, x: str, lowest: float, highest: float, elem_type: int) -> str:
     """x cut off at two bounds, which Clip takes as inputs from opset 11 on."""
     if build.opset < 11:
         return str(build.Clip(x, min=lowest, max=highest))
@@ -301,7 +301,9 @@ def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> st
         then_branch=build.branch(lambda inner: recast(inner, compute(inner), elem_type, held), hint, held),
         else_branch=build.branch(lambda inner: recast(inner, str(inner.Identity(x)), elem_type, held), "empty", held),
     )
-    return recast(build, build.typed(result, held, node.scope.shape(x)), held, elem_type) if elem_type else str(result)
+    return (
+        recast(build, build.set_type(result, held, node.scope.shape(x)), held, elem_type) if elem_type else str(result)
+    )
 
 
 @says("Dropped the attribute consumed_inputs, which changes no value")
@@ -323,7 +325,7 @@ def with_defaults(defaults: Mapping[str, float]) -> Step:
     return defaults_written_out
 
 
-def mirrored(build: Builder, name: str, elem_type: int) -> str:
+def mirror(build: Builder, name: str, elem_type: int) -> str:
     """Values in the opposite order: floats negated, integers (the least has no negative) from -1 or the largest."""
     if elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
         return str(build.Neg(name))

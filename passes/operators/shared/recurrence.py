@@ -148,7 +148,7 @@ def _direction(
     size = _size(node)
     linear = bool(node.op_type == "GRU" and node.attributes.get("linear_before_reset", 0))
     weights, bias = _weights(node, number, size, linear=linear)
-    x = build.Where(_reached(node), x, build.constant(0.0, elem_type)) if lengths and _is_quantized(node) else x
+    x = build.Where(_is_running(node), x, build.constant(0.0, elem_type)) if lengths and _is_quantized(node) else x
     x = (attention.entry if attention else _matrix(node, W, number))(build, x)
     x = build.Add(x, bias) if bias else x
     starts, widths = [_start(node, index, number, size) for index in _states(node)], [size for _ in _states(node)]
@@ -165,8 +165,8 @@ def _direction(
     }
     *last, y = build.emit("Scan", [*starts, *scanned], attributes, outputs=len(starts) + 1)
     for state, width in zip(last, widths, strict=True):
-        build.typed(state, elem_type, [None, width])
-    build.typed(y, elem_type, [None, None, size])
+        build.set_type(state, elem_type, [None, width])
+    build.set_type(y, elem_type, [None, None, size])
     y = build.ReverseSequence(y, _int64(node), time_axis=0, batch_axis=1) if turned else y
     return [y, *last[: len(_states(node))]]
 
@@ -238,7 +238,7 @@ def _valid(node: Node) -> str:
     return str(build.Unsqueeze(build.Less(_times(node), _int64(node)), [2]))
 
 
-def _reached(node: Node) -> str:
+def _is_running(node: Node) -> str:
     """Of shape (time, 1, 1): whether some sequence has not ended yet."""
     build = node.build
     longest = build.ReduceMax(_int64(node), keepdims=0)

@@ -109,7 +109,7 @@ def as_one_tensor(build: Builder, layout: SequenceLayout, elements: list[str]) -
     return [build.Concat(*elements, axis=layout.axis), build.Concat(*sizes, axis=0)]
 
 
-def emitted(
+def emit_with_graphs(
     node: Node, inputs: Sequence[str], graphs: Mapping[str, GraphProto], count: int, layouts: dict[int, SequenceLayout]
 ) -> list[str]:
     """The outputs of the node with other graphs, sequences among them put together from their elements and sizes."""
@@ -124,8 +124,8 @@ def emitted(
             results.append(value)
             continue
         layout, sizes = layouts[k], next(values)
-        build.typed(value, layout.elem_type)
-        build.typed(sizes, T.INT64, [None])
+        build.set_type(value, layout.elem_type)
+        build.set_type(sizes, T.INT64, [None])
         if layout.scalars:
             sequence = build.SplitToSequence(value, axis=0, keepdims=0)
         else:

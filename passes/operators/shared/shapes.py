@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.flat_indices import Size, empty, filled, reshaped
+from opshift.passes.operators.shared.flat_indices import Size, empty, is_never_empty, reshape_or_empty
 from opshift.passes.rewrite.node import Node
 
 T = TensorProto
@@ -30,7 +30,7 @@ def size_along(node: Node, axis: int) -> Size:
     return str(build.Gather(shape, axis))
 
 
-def counted(node: Node, axes: list[int], rank: int) -> list[int]:
+def axes_from_front(node: Node, axes: list[int], rank: int) -> list[int]:
     """Axes counted from the front."""
     if not all(-rank <= axis < rank for axis in axes):
         raise CannotConvert(node, f"axes {axes} are out of range for rank {rank}")
@@ -47,8 +47,8 @@ def in_shape(node: Node, shape: str) -> str:
     if 0 in (dims or []):
         return empty(build, shape, elem_type)
     if elem_type == T.BFLOAT16:  # which If takes from 16 on
-        return str(build.Cast(reshaped(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
-    return reshaped(build, x, shape, elem_type)
+        return str(build.Cast(reshape_or_empty(build, build.Cast(x, to=T.FLOAT), shape, T.FLOAT), to=elem_type))
+    return reshape_or_empty(build, x, shape, elem_type)
 
 
 def fillable_type(node: Node) -> int:
@@ -68,10 +68,10 @@ def share_along(node: Node, name: str, axis: int, parts: Size) -> Size:
     return str(build.Div(size, parts) if parts != 1 else size)
 
 
-def reshaped_behind(node: Node, name: str, kept: int, sizes: Sequence[Size]) -> str:
+def reshape_behind(node: Node, name: str, kept: int, sizes: Sequence[Size]) -> str:
     """A value with its first axes kept, none of which tells what a -1 beside it is where it may be 0."""
     build = node.build
-    if filled(sizes):
+    if is_never_empty(sizes):
         return str(build.Reshape(name, [0] * kept + [size for size in sizes if isinstance(size, int)]))
     shape = build.Concat(build.Shape(name, end=kept), flat_indices.vector(build, [*sizes]), axis=0)
     return str(build.Reshape(name, shape, allowzero=1))
@@ -87,7 +87,7 @@ def regroup(node: Node, name: str, kept: int, sizes: Sequence[Size | None]) -> s
     given, known = [size for size in sizes if size is not None], [dim for dim in behind if isinstance(dim, int)]
     if len(known) == len(behind) and all(isinstance(size, int) for size in given):
         left = prod(known) // prod(size for size in given if isinstance(size, int))
-        return reshaped_behind(node, name, kept, [left if size is None else size for size in sizes])
+        return reshape_behind(node, name, kept, [left if size is None else size for size in sizes])
     rest = build.Shape(name, start=kept)
     rest = build.ReduceProd(rest, keepdims=1) if len(behind) > 1 else rest
     for size in given:

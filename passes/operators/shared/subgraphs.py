@@ -35,7 +35,7 @@ def carry_in_float(first_in: int | None, first_out: int) -> Step:
         results = node.build.again(node.proto, inputs)
         results = [results] if isinstance(results, str) else list(results)
         for k in given:
-            node.build.typed(results[k], T.FLOAT)
+            node.build.set_type(results[k], T.FLOAT)
             results[k] = node.build.Cast(results[k], to=T.BFLOAT16)
         return results
 

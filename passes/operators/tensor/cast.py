@@ -96,7 +96,7 @@ def cast_or_looked_up(node: Node) -> str:
     if source == T.BOOL and to in (T.INT8, T.UINT8):
         return str(build.Cast(x, to=to))
     if source in (T.INT8, T.UINT8, T.INT16, T.UINT16) and _dtype(source).itemsize == _dtype(to).itemsize:
-        return _looked_up(node, SIGNED.get(source, source), to)
+        return _look_up(node, SIGNED.get(source, source), to)
     if to in FLOATS and SIGNED.get(source, source) == FLOATS[to].bits:
         return _assemble(node, FLOATS[to], to)
     name, why = number_name, ""
@@ -131,7 +131,7 @@ def _assemble(node: Node, layout: FloatLayout, to: int) -> str:
     return str(build.Where(not_a_number, build.constant(float("nan"), to), number))
 
 
-def _looked_up(node: Node, unsigned: int, to: int) -> str:
+def _look_up(node: Node, unsigned: int, to: int) -> str:
     """The value of every pattern of bits in a table, which the bits as a number point into."""
     import numpy as np
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.recipes import BFLOAT16, axis_inside, carried, nonnegative_axis
+from opshift.passes.operators.shared.recipes import BFLOAT16, axis_inside, carrier_casts, nonnegative_axis
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
@@ -37,5 +37,5 @@ def gathered_where_nonzero(node: Node) -> str:
 
 changed("Compress", 9, Pair(down=gathered_where_true))
 changed("Compress", 11, Pair(up=axis_inside(default=None), down=nonnegative_axis(default=0)))
-changed("Compress", 28, Pair(down=carried(BFLOAT16)))
+changed("Compress", 28, Pair(down=carrier_casts(BFLOAT16)))
 defined("Compress", gathered_where_nonzero, opset=13)

@@ -70,7 +70,7 @@ def gathered_and_weighted(node: Node) -> str:
     dims = flat_indices.sizes(node, x)
     batch, channels, sizes = dims[0], dims[1], dims[2:]
     rows = build.Transpose(x, perm=[0, *range(2, rank), 1])
-    rows = flat_indices.merged(node, rows, [batch, *sizes, channels], rank - 1)
+    rows = flat_indices.merge_axes(node, rows, [batch, *sizes, channels], rank - 1)
     rows = build.Cast(rows, to=wide) if wide != elem_type else rows
     axes = [_taps(node, axis, size, mode, padding) for axis, size in enumerate(sizes)]
     steps = flat_indices.strides(build, [batch, *sizes])

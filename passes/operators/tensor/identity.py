@@ -1,4 +1,4 @@
-"""Identity, which took no sequence."""
+"""Identity, which took no sequence, and what yields the same where a backend lacks it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import elem_type_of
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -30,4 +30,16 @@ def copy_sequence(node: Node) -> Replacement:
     return str(node.build.SequenceErase(node.build.SequenceInsert(node.input(0), element)))
 
 
+@says("Replaced Identity by Concat of one tensor, or by Reshape to the shape that it has")
+def joined_alone(node: Node) -> str:
+    x, build = node.input(0), node.build
+    elem_type, rank = node.scope.elem_type(x), node.scope.rank(x)
+    if not elem_type:
+        raise CannotConvert(node, f'"{x}" is not known to be a tensor', fix="a value_info that declares it")
+    if rank:
+        return str(build.Concat(x, axis=0))
+    return str(build.Reshape(x, build.constant([], T.INT64) if rank == 0 else build.Shape(x)))
+
+
+defined("Identity", joined_alone, opset=14)
 changed("Identity", 14, Pair(down=copy_sequence))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import BFLOAT16, FLOAT8, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, FLOAT8, carrier_casts
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -28,4 +28,4 @@ def beyond_the_largest_number(node: Node) -> str:
 
 
 changed("IsInf", 10, Pair(down=beyond_the_largest_number))
-changed("IsInf", 20, Pair(down=carried({**FLOAT8, **BFLOAT16, T.FLOAT16: T.FLOAT}, variable="T1")))
+changed("IsInf", 20, Pair(down=carrier_casts({**FLOAT8, **BFLOAT16, T.FLOAT16: T.FLOAT}, variable="T1")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import FLOAT8, carried, recast, wider
+from opshift.passes.operators.shared.recipes import FLOAT8, carrier_casts, recast, wider
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
@@ -30,5 +30,5 @@ def not_at_most_infinite(node: Node) -> str:
 
 
 changed("IsNaN", 9, Pair(down=neither_less_nor_greater))
-changed("IsNaN", 20, Pair(down=carried(FLOAT8, variable="T1")))
+changed("IsNaN", 20, Pair(down=carrier_casts(FLOAT8, variable="T1")))
 defined("IsNaN", not_at_most_infinite, opset=13)

@@ -7,7 +7,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
-from opshift.passes.operators.shared.recipes import BFLOAT16, axis_within, carried, recast
+from opshift.passes.operators.shared.recipes import BFLOAT16, axis_within, carrier_casts, recast
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
@@ -97,5 +97,5 @@ def compare_with_places(node: Node) -> str:
 changed("OneHot", 9, Pair(down=gathered_off_and_on))
 # The text of 9 says that indices must not be negative, so that going up loses nothing.
 changed("OneHot", 11, Pair(down=nonnegative_classes))
-changed("OneHot", 28, Pair(down=carried(BFLOAT16, variable="T3")))
+changed("OneHot", 28, Pair(down=carrier_casts(BFLOAT16, variable="T3")))
 defined("OneHot", compare_with_places, opset=16)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
+from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -94,7 +97,7 @@ def inputs_to_attributes(node: Node) -> Replacement:
         return _with_runtime_pads(node, mode)
     elem_type, fill = node.elem_type(), _in_float32(node) if mode == "constant" else 0.0
     if fill is None or (fill and elem_type in LONG):
-        return _filled_where_padded(node, pads, elem_type)
+        return _fill_padding(node, pads, elem_type)
     if elem_type not in FLOATS:
         return _pad_integers(node.build, node.input(0), elem_type, {"mode": mode, "pads": pads, "value": fill})
     node.inputs = node.inputs[:1]
@@ -140,7 +143,7 @@ def _pad_integers(build: Builder, x: str, elem_type: int, how: dict[str, object]
     return str(build.Add(build.Mul(pad(high), base), pad(low)))
 
 
-def _filled_where_padded(node: Node, pads: list[int], elem_type: int) -> str:
+def _fill_padding(node: Node, pads: list[int], elem_type: int) -> str:
     """A float attribute cannot hold the value: zeros are padded, and the value chosen where they lie."""
     build, x, how = node.build, node.input(0), dict[str, object](pads=pads)
     zeros = build.ConstantOfShape(build.Shape(x))
@@ -182,7 +185,7 @@ def _crop_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[str,
 def positions_instead_of_values(node: Node) -> Replacement:
     elem_type, mode = node.elem_type(), _mode(node)
     if elem_type not in ONLY_MOVED:
-        return carried({T.BOOL: T.UINT8})(node)
+        return carrier_casts({T.BOOL: T.UINT8})(node)
     build, x = node.build, node.input(0)
     size, flat = build.Size(x), build.Reshape(x, [-1])
     inputs = [build.Reshape(build.Range(0, size, 1), build.Shape(x)), node.input(1)]
@@ -280,9 +283,71 @@ def _sources(build: Builder, size: str, before: Operand, after: Operand, mode: s
     return str(position if mode == "wrap" else build.Sub(last, build.Abs(build.Sub(last, position))))
 
 
+# --- where a backend lacks it ---------------------------------------------------------------------------------
+
+_MOST_ELEMENTS, _MOST_COPIES = 1 << 20, 64
+
+
+@says("Replaced Pad by Concat of the data with constants, or with slices of the data")
+def blocks_side_by_side(node: Node) -> str:
+    build, x, mode, rank = node.build, node.input(0), node.attributes.get("mode", "constant"), node.rank()
+    pads = node.scope.ints(node.input(1))
+    axes = node.scope.ints(node.input(3)) if node.input(3) else list(range(rank))
+    if pads is None or axes is None:
+        raise CannotConvert(node, f'the pads "{node.input(1)}" are no constant', supported="constant pads")
+    dims = list(node.scope.shape(x) or [])
+    for axis, begin, end in zip((axis % rank for axis in axes), pads, pads[len(axes) :], strict=False):
+        if begin < 0 or end < 0:
+            x = str(build.Slice(x, [max(-begin, 0)], [min(end, 0) or END], [axis]))
+            dims[axis] = _add(dims[axis], min(begin, 0) + min(end, 0))
+        counts = max(begin, 0), max(end, 0)
+        make = _constant_block if mode == "constant" else _repeated_block
+        before, after = (make(node, x, dims, axis, count, place) if count else "" for place, count in enumerate(counts))
+        if before or after:
+            x = str(build.Concat(*filter(None, [before, x, after]), axis=axis))
+            dims[axis] = _add(dims[axis], sum(counts))
+    return x if x != node.input(0) else str(build.Identity(x))
+
+
+def _add(size: Dim, count: int) -> Dim:
+    return size + count if isinstance(size, int) else None
+
+
+def _constant_block(node: Node, x: str, dims: Sequence[Dim], axis: int, count: int, place: int) -> str:
+    """Make as many elements of one value as are put in front of the data, or behind it."""
+    sizes = [count if other == axis else dim for other, dim in enumerate(dims)]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        raise CannotConvert(node, f'"{node.input(0)}" has dynamic sizes', supported="fixed sizes; try --fix-shape")
+    value = node.scope.array(node.input(2)) if node.input(2) else np.zeros(())
+    if value is None or prod(known) > _MOST_ELEMENTS:
+        found = f"{'x'.join(map(str, known))} elements of {'0' if value is not None else node.input(2)}"
+        raise CannotConvert(node, found, supported=f"at most {_MOST_ELEMENTS} elements of a constant")
+    return node.build.constant(np.full(known, value.reshape(())), node.elem_type())
+
+
+def _repeated_block(node: Node, x: str, dims: Sequence[Dim], axis: int, count: int, place: int) -> str:
+    """Slice what is repeated in front of the data (place 0) or behind it: mirrored, one element, or the other end."""
+    build, mode, size = node.build, node.attributes.get("mode"), dims[axis]
+    most = size - (mode == "reflect") if isinstance(size, int) else None
+    if mode != "edge" and (most is None or count > most):
+        found = f"{count} elements are put beside an axis of {'dynamic length' if most is None else size}"
+        raise CannotConvert(node, found, supported="fixed sizes, and not more elements; try --fix-shape")
+    if mode == "reflect":
+        bounds = ([-2], [-count - 2]) if place else ([count], [0])
+        return str(build.Slice(x, *bounds, [axis], [-1]))
+    if mode == "wrap":
+        return str(build.Slice(x, [0], [count], [axis]) if place else build.Slice(x, [-count], [END], [axis]))
+    if count > _MOST_COPIES:
+        raise CannotConvert(node, f"{count} copies of an edge", supported=f"at most {_MOST_COPIES}")
+    last = build.Slice(x, [-1], [END], [axis]) if place else build.Slice(x, [0], [1], [axis])
+    return str(build.Concat(*[last] * count, axis=axis) if count > 1 else last)
+
+
+defined("Pad", blocks_side_by_side, opset=13)
 changed("Pad", 2, Pair(up=paddings_to_pads, down=pads_to_paddings))
 changed("Pad", 11, Pair(up=attributes_to_inputs, down=inputs_to_attributes))
 changed("Pad", 13, Pair(down=positions_instead_of_values))
 changed("Pad", 18, Pair(down=pads_of_all_axes))
 changed("Pad", 19, Pair(down=wrap_by_gather))
-changed("Pad", 21, Pair(down=carried(dict.fromkeys(FLOAT8, T.FLOAT16))))
+changed("Pad", 21, Pair(down=carrier_casts(dict.fromkeys(FLOAT8, T.FLOAT16))))

@@ -6,7 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.operators.shared.carriers import INTEGERS_AS_DOUBLE
 from opshift.passes.operators.shared.flat_indices import empty
-from opshift.passes.operators.shared.recipes import carried
+from opshift.passes.operators.shared.recipes import carrier_casts
 from opshift.passes.operators.shared.shapes import fillable_type, in_shape
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -44,7 +44,7 @@ def shape_to_attribute(node: Node) -> Replacement:
         shape = _shape_of_result(node)
     node.set_input(1, "")
     node.attributes["shape"] = shape
-    return carried(INTEGERS_AS_DOUBLE)(node)
+    return carrier_casts(INTEGERS_AS_DOUBLE)(node)
 
 
 def _shape_of_result(node: Node) -> list[int]:

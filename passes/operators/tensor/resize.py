@@ -19,12 +19,12 @@ from opshift.passes.operators.shared.sampling.gathered import (
     Unknown,
     X,
     axes_of,
+    axes_to_resize,
     check_lengths,
     has_sizes,
-    resized,
+    sample_along,
     sample_by_scales,
-    sampled,
-    sampled_along,
+    samples_by_gather,
     sampling_of,
 )
 from opshift.passes.operators.shared.sampling.matrices import multiplied_along_each_axis
@@ -59,14 +59,14 @@ def resize_to_upsample(node: Node) -> Replacement:
     growing, shrinking = (Sampling(mode, "asymmetric", kind) for kind in ("floor", "ceil"))
     x = node.input(0)
     try:
-        for along in _scaled(node, scales.tolist()):
-            x = sampled_along(node, x, [along], growing if along.scale >= 1 else shrinking)
+        for along in _axes_to_scale(node, scales.tolist()):
+            x = sample_along(node, x, [along], growing if along.scale >= 1 else shrinking)
     except Undecided as why:
         raise CannotConvert(node, f"{why}", supported="sizes that do not depend on rounding") from None
     return x
 
 
-def _scaled(node: Node, scales: list[float]) -> list[Axis]:
+def _axes_to_scale(node: Node, scales: list[float]) -> list[Axis]:
     """The axes of a Resize-10 that are scaled."""
     sizes = [size if isinstance(size, int) else 0 for size in node.scope.shape(node.input(0)) or []]
     return [
@@ -103,7 +103,7 @@ def from_the_first_corner(node: Node) -> Replacement:
     how = sampling_of(node)
     scales = _scales_from_the_first_corner(node, how)
     if scales is None:
-        return sampled(node)
+        return samples_by_gather(node)
     node.inputs = [node.input(X), scales]
     for name in SINCE_11:
         node.attributes.pop(name, None)
@@ -120,7 +120,7 @@ def _scales_from_the_first_corner(node: Node, how: Sampling) -> str | None:
             return node.input(SCALES)
         return None
     try:
-        axes = resized(node)
+        axes = axes_to_resize(node)
         scales = [1.0] * node.rank()
         for along in axes:
             scales[along.axis] = _scale_to(along, how)
@@ -173,7 +173,7 @@ def leave_out_empty_inputs(node: Node) -> Replacement:
         node.attributes["coordinate_transformation_mode"] = "half_pixel"
         node.attributes["nearest_mode"] = "round_prefer_ceil"
         return None
-    return sampled(node)
+    return samples_by_gather(node)
 
 
 @says("Added empty inputs roi and scales to Resize, which older opsets require")
@@ -192,10 +192,10 @@ def stretch_all_axes(node: Node) -> Replacement:
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}", supported="stretch")
     if how.antialias and not _grows(node):
-        return sampled(node)
+        return samples_by_gather(node)
     if policy != "stretch" and has_sizes(node):
         if not _keep_ratio(node):
-            return sampled(node)
+            return samples_by_gather(node)
     elif node.attributes.get("axes"):
         _give_all_axes(node)
     if node.attributes.pop("antialias", 0) and how.mode != "nearest":
@@ -212,7 +212,7 @@ def _grows(node: Node) -> bool:
     if held is not None:
         return bool((held >= 1).all())
     try:
-        return all(along.scale >= 1 for along in resized(node))
+        return all(along.scale >= 1 for along in axes_to_resize(node))
     except (Unknown, Undecided):
         return False
 
@@ -220,7 +220,7 @@ def _grows(node: Node) -> bool:
 def _keep_ratio(node: Node) -> bool:
     """Replace sizes by those that keep the ratio, or by its scale; False if neither leads there."""
     try:
-        axes, rank = resized(node, all_axes=True), node.rank()
+        axes, rank = axes_to_resize(node, all_axes=True), node.rank()
     except (Unknown, Undecided):
         return False
     if all(along.whole for along in axes):
@@ -299,14 +299,14 @@ def symmetric_where_nothing_is_cut(node: Node) -> Replacement:
         return None
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if not (has_sizes(node) and stretched) and not _all_whole(node):
-        return sampled(node)
+        return samples_by_gather(node)
     node.attributes["coordinate_transformation_mode"] = "half_pixel"
     return None
 
 
 def _all_whole(node: Node) -> bool:
     try:
-        return all(along.whole for along in resized(node))
+        return all(along.whole for along in axes_to_resize(node))
     except (Unknown, Undecided):
         return False
 

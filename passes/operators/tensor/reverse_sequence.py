@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -29,8 +29,8 @@ def gathered_backwards(node: Node) -> str:
     of_batch = build.Reshape(flat_indices.count(build, dims[batch]), across)
     if steps[batch] != 1:
         of_batch = build.Mul(of_batch, steps[batch])
-    return str(build.Gather(flat_indices.merged(node, data, dims, 2), build.Add(source, of_batch), axis=0))
+    return str(build.Gather(flat_indices.merge_axes(node, data, dims, 2), build.Add(source, of_batch), axis=0))
 
 
 changed("ReverseSequence", 10, Pair(down=gathered_backwards))
-changed("ReverseSequence", 28, Pair(down=carried(BFLOAT16)))
+changed("ReverseSequence", 28, Pair(down=carrier_casts(BFLOAT16)))

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size, never_negative
-from opshift.passes.operators.shared.recipes import FLOAT8, axis_inside, axis_within, counted_from_front, recast
+from opshift.passes.operators.shared.recipes import FLOAT8, axis_inside, axis_within, recast, wrap_negative
 from opshift.passes.operators.shared.shapes import indexed_axes
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -55,7 +55,7 @@ def _places_of_the_latest(node: Node, axis: int) -> str:
     size = dims[axis] if isinstance(dims[axis], int) else build.Cast(dims[axis], to=elem_type)
     if not never_negative(node.scope, indices):
         size = build.constant(size, elem_type) if isinstance(size, int) else size
-        indices = counted_from_front(node, indices, size, elem_type)
+        indices = wrap_negative(node, indices, size, elem_type)
     indices = build.Cast(indices, to=T.INT64) if elem_type != T.INT64 else indices
     rows, steps = list(reached), flat_indices.strides(build, reached)
     for k in range(len(dims)):
@@ -66,7 +66,7 @@ def _places_of_the_latest(node: Node, axis: int) -> str:
     rank, total = len(dims), flat_indices.product(build, dims)
     along = flat_indices.places(build, dims, [int(k == axis) for k in range(rank)])
     update = flat_indices.places(build, dims, [0 if k == axis else step for k, step in enumerate(steps)], total)
-    if flat_indices.filled(dims):
+    if flat_indices.is_never_empty(dims):
         own = build.Reshape(flat_indices.count(build, total), flat_indices.vector(build, dims))
     else:  # a 0 in the shape of a Reshape would copy a size
         own = build.Expand(
@@ -123,7 +123,7 @@ def scatter_into_merged_axes(node: Node) -> str:
 def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
     if len(dims) == 1:
         return flat
-    if flat_indices.filled(dims[1:]):  # a first size of 0 is that of the flat data, too
+    if flat_indices.is_never_empty(dims[1:]):  # a first size of 0 is that of the flat data, too
         return str(node.build.Reshape(flat, flat_indices.vector(node.build, dims)))
     return flat_indices.in_sizes(node, flat, dims)
 
@@ -153,7 +153,7 @@ def scatter_by_coordinates(node: Node) -> str:
     return str(build.ScatterND(node.input(0), coordinates, node.input(2), reduction=reduction))
 
 
-def combined_outside(*known: str) -> Step:
+def combine_outside(*known: str) -> Step:
     """For a version whose reduction takes `known` at most."""
 
     @says("Combined updates with the data before writing them, as the attribute reduction did not exist")
@@ -251,7 +251,7 @@ def _in_rows(node: Node) -> list[str]:
         if filled or build.opset >= 14:
             rows.append(build.Reshape(name, shape, allowzero=None if filled else 1))
         else:
-            rows.append(flat_indices.reshaped(build, name, shape, elem_type))
+            rows.append(flat_indices.reshape_or_empty(build, name, shape, elem_type))
     return rows
 
 
@@ -283,7 +283,7 @@ changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))
 changed("Scatter", 11, Pair(up=scatter_to_scatter_elements))
 changed("ScatterElements", 11, Pair(down=scatter_elements_to_scatter))
 changed("ScatterND", 11, Pair(down=scatter_into_merged_axes))
-changed(["ScatterElements", "ScatterND"], 16, Pair(down=combined_outside()))
-changed(["ScatterElements", "ScatterND"], 18, Pair(down=combined_outside("none", "add", "mul")))
+changed(["ScatterElements", "ScatterND"], 16, Pair(down=combine_outside()))
+changed(["ScatterElements", "ScatterND"], 18, Pair(down=combine_outside("none", "add", "mul")))
 defined("ScatterElements", scatter_by_coordinates, opset=18)
 changed("TensorScatter", 24, Pair(down=scattered_rows))

@@ -10,8 +10,8 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import counted_from_front
-from opshift.passes.operators.shared.shapes import counted, size_along
+from opshift.passes.operators.shared.recipes import wrap_negative
+from opshift.passes.operators.shared.shapes import axes_from_front, size_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, same
@@ -73,11 +73,11 @@ def nonnegative_slice_axes(node: Node) -> None:
         return
     build, dims = node.build, node.scope.shape(node.input(0))
     if axes is not None and dims is not None:
-        node.set_input(3, build.constant(counted(node, axes, len(dims)), elem_type, "axes"))
+        node.set_input(3, build.constant(axes_from_front(node, axes, len(dims)), elem_type, "axes"))
         return
     rank = build.Size(build.Shape(node.input(0)))
     rank = rank if elem_type == T.INT64 else build.Cast(rank, to=elem_type)
-    node.set_input(3, counted_from_front(node, node.input(3), rank, elem_type))
+    node.set_input(3, wrap_negative(node, node.input(3), rank, elem_type))
 
 
 def _gather(node: Node) -> str:

@@ -65,7 +65,7 @@ def blocks_from_channels(node: Node) -> str:
         flat_indices.times(node.build, height, block),
         flat_indices.times(node.build, width, block),
     ]
-    return _taken_apart(node, apart, order, joined)
+    return _take_apart(node, apart, order, joined)
 
 
 @says("Replaced SpaceToDepth by Reshape and Transpose")
@@ -74,10 +74,10 @@ def channels_from_blocks(node: Node) -> str:
     batch, channels, height, width = flat_indices.sizes(node, node.input(0))
     height, width = _over(node, height, block), _over(node, width, block)
     joined = [batch, flat_indices.times(node.build, channels, block**2), height, width]
-    return _taken_apart(node, [batch, channels, height, block, width, block], [0, 3, 5, 1, 2, 4], joined)
+    return _take_apart(node, [batch, channels, height, block, width, block], [0, 3, 5, 1, 2, 4], joined)
 
 
-def _taken_apart(node: Node, apart: list[Size], order: list[int], joined: list[Size]) -> str:
+def _take_apart(node: Node, apart: list[Size], order: list[int], joined: list[Size]) -> str:
     turned = node.build.Transpose(flat_indices.in_sizes(node, node.input(0), apart), perm=order)
     return flat_indices.in_sizes(node, turned, joined)
 

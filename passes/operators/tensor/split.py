@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.operators.shared.carriers import INTEGERS_AS_DOUBLE
-from opshift.passes.operators.shared.recipes import carried, nonnegative_axis
+from opshift.passes.operators.shared.recipes import carrier_casts, nonnegative_axis
 from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -42,7 +42,7 @@ def _axis_of_parts(node: Node) -> int:
 def parts_of_doubles(node: Node) -> Replacement:
     if "axis" not in node.attributes:
         node.attributes["axis"] = 0
-    return carried(INTEGERS_AS_DOUBLE)(node)
+    return carrier_casts(INTEGERS_AS_DOUBLE)(node)
 
 
 @says("Moved sizes of Split from attribute to input")
@@ -58,13 +58,13 @@ def sizes_to_attribute(node: Node) -> Replacement:
         return None
     sizes = node.scope.ints(node.input(1))
     if sizes is None:
-        return _sliced(node)
+        return _slices(node)
     node.set_input(1, "")
     node.attributes["split"] = sizes
     return None
 
 
-def _sliced(node: Node) -> list[str]:
+def _slices(node: Node) -> list[str]:
     build, axis = node.build, node.attributes.get("axis", 0)
     parts, start = [], build.constant(tensors.int64s([0]))
     for k in range(len(node.outputs)):

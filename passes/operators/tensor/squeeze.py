@@ -7,8 +7,8 @@ from collections.abc import Callable
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import FLOAT8, axes_inside, axes_to_input, carried, counted_from_front
-from opshift.passes.operators.shared.shapes import counted, in_shape
+from opshift.passes.operators.shared.recipes import FLOAT8, axes_inside, axes_to_input, carrier_casts, wrap_negative
+from opshift.passes.operators.shared.shapes import axes_from_front, in_shape
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -36,7 +36,7 @@ def _nonnegative(node: Node, axes: list[int], more: int, shape_by: Callable[[Nod
     dims = node.scope.shape(node.input(0))
     if dims is None:
         return in_shape(node, shape_by(node, node.build.constant(tensors.int64s(axes))))
-    _upwards(node, counted(node, axes, len(dims) + more))
+    _upwards(node, axes_from_front(node, axes, len(dims) + more))
     return None
 
 
@@ -107,7 +107,7 @@ def _shape_with(node: Node, axes: str) -> str:
 def _list(node: Node, axes: str, rank: str) -> tuple[str, str]:
     """For each axis, 1 if it is in the list, else 0; and the axes."""
     build = node.build
-    axes = build.Reshape(counted_from_front(node, axes, rank, T.INT64), [-1, 1])
+    axes = build.Reshape(wrap_negative(node, axes, rank, T.INT64), [-1, 1])
     places = build.NonZero(build.ConstantOfShape(rank, value=tensors.int64s([1])))
     hits = build.Cast(build.Equal(axes, places), to=T.INT64)
     return _sum(build, hits, axis=0), places
@@ -131,5 +131,5 @@ changed("Squeeze", 11, Pair(down=nonnegative_dropped_axes))
 changed("Unsqueeze", 11, Pair(up=axes_inside(new=True), down=nonnegative_new_axes))
 changed("Squeeze", 13, Pair(up=axes_to_input, down=squeezed_axes_to_attribute))
 changed("Unsqueeze", 13, Pair(up=new_axes_to_input, down=new_axes_to_attribute))
-changed(["Squeeze", "Unsqueeze"], 21, Pair(down=carried(FLOAT8)))
+changed(["Squeeze", "Unsqueeze"], 21, Pair(down=carrier_casts(FLOAT8)))
 changed(["Squeeze", "Unsqueeze"], 23, Pair(up=axes_to_vector))

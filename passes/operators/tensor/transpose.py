@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from opshift.passes.operators.shared.recipes import FLOAT8, carried
+from opshift.passes.operators.shared.recipes import FLOAT8, carrier_casts
 from opshift.passes.rewrite.registry import Pair, changed, same
 
-changed("Transpose", 21, Pair(down=carried(FLOAT8)))
+changed("Transpose", 21, Pair(down=carrier_casts(FLOAT8)))
 same(
     "Transpose",
     25,

@@ -11,7 +11,7 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -70,7 +70,7 @@ def _rows(node: Node) -> tuple[str, Size, Size]:
     if len(others) > 1 and width == 0:  # which would copy the second size
         return flat_indices.empty(build, shape, node.elem_type()), count, width
     if len(others) > 1 and not isinstance(width, int):
-        return flat_indices.reshaped(build, turned, shape, node.elem_type()), count, width
+        return flat_indices.reshape_or_empty(build, turned, shape, node.elem_type()), count, width
     return build.Reshape(turned, shape), count, width
 
 
@@ -136,4 +136,4 @@ def _running_count(build: Builder, ones: str, count: Size) -> str:
 
 
 changed("Unique", 11, Pair(down=sorted_and_compared))
-changed("Unique", 28, Pair(down=carried(BFLOAT16)))
+changed("Unique", 28, Pair(down=carrier_casts(BFLOAT16)))

@@ -6,7 +6,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import MULTIPLIED
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried
+from opshift.passes.operators.shared.recipes import BFLOAT16, carrier_casts
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -46,7 +46,7 @@ def _gather(node: Node) -> str:
 
     build, (chosen, x, y) = node.build, node.inputs
     if (out := _common_sizes(node)) is None:
-        return _gathered_alike(node)
+        return _gather_alike(node)
     y_dims = flat_indices.sizes(node, y)
     x_steps, y_steps = (_steps(node, name, out) for name in (x, y))
     offset = flat_indices.product(build, y_dims)
@@ -104,27 +104,27 @@ def _steps(node: Node, name: str, out: list[Size]) -> list[Size]:
     return [0] * (len(out) - len(own)) + own
 
 
-def _gathered_alike(node: Node) -> str:
+def _gather_alike(node: Node) -> str:
     """The same with all values expanded to one shape first."""
     build, (chosen, x, y) = node.build, node.inputs
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)
     for name, other in ((x, ranks[1]), (y, ranks[2])):
-        chosen = build.Expand(chosen, build.typed(build.Shape(name), T.INT64, [other]))
+        chosen = build.Expand(chosen, build.set_type(build.Shape(name), T.INT64, [other]))
         if rank is not None:
-            build.typed(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
-    joint, total = build.typed(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
+            build.set_type(chosen, T.BOOL, [None] * max(ranks[0] or 0, ranks[1] or 0, other or 0))
+    joint, total = build.set_type(build.Shape(chosen), T.INT64, [rank]), build.Size(chosen)
     second = build.Expand(y, joint)
     both = _one_after_the_other(build, second, build.Expand(x, joint))
     if rank is None:  # Reshape would not take every shape of nothing
 
-        def shaped(inner: Builder) -> str:
+        def gather(inner: Builder) -> str:
             place = inner.Mul(inner.Cast(inner.Reshape(chosen, [-1]), to=T.INT64), total)
             place = inner.Add(place, flat_indices.count(inner, total))
             return str(inner.Reshape(inner.Gather(both, place, axis=0), joint))
 
         elem_type = node.elem_type(1)
-        branches = {"then_branch": shaped, "else_branch": lambda inner: str(inner.Identity(second))}
+        branches = {"then_branch": gather, "else_branch": lambda inner: str(inner.Identity(second))}
         made = {name: build.branch(compute, name, elem_type) for name, compute in branches.items()}
         return str(build.If(build.Cast(total, to=T.BOOL), **made))
     dims: list[Size] = [build.Gather(joint, axis) for axis in range(rank)]
@@ -134,4 +134,4 @@ def _gathered_alike(node: Node) -> str:
 
 
 changed("Where", 9, Pair(down=choose_by_arithmetic_or_place))
-changed("Where", 16, Pair(down=carried(BFLOAT16)))
+changed("Where", 16, Pair(down=carrier_casts(BFLOAT16)))

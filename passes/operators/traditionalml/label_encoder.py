@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.validity import fault
-from opshift.passes.operators.shared.classical.lookups import OPSET, looked_up
+from opshift.passes.operators.shared.classical.lookups import OPSET, look_up
 from opshift.passes.operators.shared.recipes import categories
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
@@ -166,8 +166,8 @@ def looked_up_in_table(node: Node) -> str:
             raise fault("classes_strings is missing", node.proto)
         if node.elem_type() == T.STRING:
             places = {name: place for place, name in enumerate(classes)}
-            return looked_up(node, list(places), T.STRING, list(places.values()), T.INT64, _default(node, T.INT64))
-        return looked_up(node, range(len(classes)), T.INT64, classes, T.STRING, _default(node, T.STRING))
+            return look_up(node, list(places), T.STRING, list(places.values()), T.INT64, _default(node, T.INT64))
+        return look_up(node, range(len(classes)), T.INT64, classes, T.STRING, _default(node, T.STRING))
     (key_kind, keys), (value_kind, values) = _column(node, "keys"), _column(node, "values")
     if len(keys) != len(values) or not keys:
         raise fault(f"{len(keys)} keys for {len(values)} values", node.proto)
@@ -183,7 +183,7 @@ def looked_up_in_table(node: Node) -> str:
     if node.opset < 4:  # where a NaN was found by its bits, which the kernel never does
         pairs.pop("NaN", None) if key_kind == T.FLOAT else None
     names = [float("nan") if name == "NaN" and key_kind != T.STRING else name for name in pairs]
-    return looked_up(node, names, key_kind, list(pairs.values()), value_kind, _default(node, value_kind))
+    return look_up(node, names, key_kind, list(pairs.values()), value_kind, _default(node, value_kind))
 
 
 defined("LabelEncoder", looked_up_in_table, opset=OPSET, domain=ML)

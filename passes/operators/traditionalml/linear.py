@@ -8,7 +8,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.validity import fault
 from opshift.passes.operators.shared.classical.classes import class_labels, label_of
 from opshift.passes.operators.shared.classical.numbers import rows_as, width
-from opshift.passes.operators.shared.classical.post_transforms import checked_transform, transformed
+from opshift.passes.operators.shared.classical.post_transforms import apply_transform, checked_transform
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -27,7 +27,7 @@ def classify(node: Node) -> list[str]:
     scores = _product(node, rows, coefficients)
     if rows == classes:
         places = build.ArgMax(scores, axis=1, keepdims=0)
-        return [label_of(node, labels, places), transformed(build, scores, transform, T.FLOAT)]
+        return [label_of(node, labels, places), apply_transform(build, scores, transform, T.FLOAT)]
     if transform == "PROBIT":
         raise CannotConvert(
             node, "post_transform=PROBIT has one score for two classes, and the other score is undefined"
@@ -48,7 +48,7 @@ def regress(node: Node) -> str:
     scores = _product(node, _rows_of(node, len(coefficients), (targets,)), coefficients)
     if targets == 1 and transform != "PROBIT":  # of one score the kernel makes nothing else
         return scores
-    return transformed(node.build, scores, transform, T.FLOAT)
+    return apply_transform(node.build, scores, transform, T.FLOAT)
 
 
 def _rows_of(node: Node, count: int, possible: tuple[int, ...]) -> int:

@@ -18,7 +18,7 @@ OPSET, STRINGS = 18, 19  # strings are equal from opset 19 on
 
 
 @says("Replaced Normalizer by a division by the norm of each row")
-def normalized(node: Node) -> str:
+def normalization(node: Node) -> str:
     build, elem_type, norm = node.build, wide_of(node), node.attributes.get("norm", "MAX")
     if norm not in ("MAX", "L1", "L2"):
         raise fault(f"norm is {norm!r}; it is one of MAX, L1, L2", node.proto)
@@ -41,7 +41,7 @@ def normalized(node: Node) -> str:
 
 
 @says("Replaced Scaler by (X - offset) * scale")
-def scaled(node: Node) -> str:
+def scaling(node: Node) -> str:
     build, elem_type = node.build, wide_of(node)
     offset, scale = node.attributes.get("offset", []), node.attributes.get("scale", [])
     if len(offset) != len(scale) or not scale:
@@ -97,7 +97,7 @@ def extract(node: Node) -> str:
 
 
 @says("Replaced FeatureVectorizer by Slice, Pad and Concat")
-def joined(node: Node) -> str:
+def concatenation(node: Node) -> str:
     build, sizes = node.build, node.attributes.get("inputdimensions", [])
     if len(sizes) != len(node.inputs):
         raise fault(f"inputdimensions has {len(sizes)} entries for {len(node.inputs)} inputs", node.proto)
@@ -124,10 +124,10 @@ def _single(values: list[float]) -> object:
     return np.asarray(values[0] if len(values) == 1 else values, np.float32)
 
 
-defined("Normalizer", normalized, opset=OPSET, domain=ML)
-defined("Scaler", scaled, opset=OPSET, domain=ML)
+defined("Normalizer", normalization, opset=OPSET, domain=ML)
+defined("Scaler", scaling, opset=OPSET, domain=ML)
 defined("Imputer", impute, opset=OPSET, domain=ML)
 defined("Binarizer", binarize, opset=OPSET, domain=ML)
 defined("OneHotEncoder", compare_with_categories, opset=STRINGS, domain=ML)
 defined("ArrayFeatureExtractor", extract, opset=OPSET, domain=ML)
-defined("FeatureVectorizer", joined, opset=OPSET, domain=ML)
+defined("FeatureVectorizer", concatenation, opset=OPSET, domain=ML)

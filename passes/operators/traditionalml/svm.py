@@ -12,7 +12,7 @@ from opshift.passes.model.types import tensor_type
 from opshift.passes.model.validity import fault
 from opshift.passes.operators.shared.classical.classes import Labels, class_labels, label_of
 from opshift.passes.operators.shared.classical.numbers import rows_as, width
-from opshift.passes.operators.shared.classical.post_transforms import checked_transform, transformed
+from opshift.passes.operators.shared.classical.post_transforms import apply_transform, checked_transform
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
@@ -46,9 +46,9 @@ def classify(node: Node) -> list[str]:
     votes = build.Add(build.MatMul(wins, build.constant(won, T.FLOAT)), build.constant(lost, T.FLOAT))
     label = label_of(node, labels, build.ArgMax(votes, axis=1, keepdims=0))
     if node.attributes.get("prob_a", []) and node.attributes.get("prob_b", []):
-        return [label, transformed(build, _probabilities(node, scores, pairs, classes), transform, T.FLOAT)]
+        return [label, apply_transform(build, _probabilities(node, scores, pairs, classes), transform, T.FLOAT)]
     if classes > 2:
-        return [label, transformed(build, scores, transform, T.FLOAT)]
+        return [label, apply_transform(build, scores, transform, T.FLOAT)]
     return [label, _scores_of_two(node, scores, transform)]
 
 
@@ -86,7 +86,7 @@ def _classify_by_planes(node: Node, labels: Labels, transform: str) -> list[str]
     if classes == 2:
         node.remarks.append("chooses the class with the larger score, which onnxruntime does not always do")
     places = build.ArgMax(scores, axis=1, keepdims=0)
-    return [label_of(node, labels, places), transformed(build, scores, transform, T.FLOAT)]
+    return [label_of(node, labels, places), apply_transform(build, scores, transform, T.FLOAT)]
 
 
 def _check_width(node: Node, features: int) -> None:
@@ -156,7 +156,7 @@ def _scores_of_two(node: Node, score: str, transform: str) -> str:
     if transform in ("SOFTMAX", "SOFTMAX_ZERO"):
         return str(build.Concat(build.Sub(build.constant(1.0, T.FLOAT), score), score, axis=1))
     scores = build.Concat(build.Neg(score), score, axis=1)
-    return transformed(build, scores, transform, T.FLOAT)
+    return apply_transform(build, scores, transform, T.FLOAT)
 
 
 def _probabilities(node: Node, scores: str, pairs: list[tuple[int, int]], classes: int) -> str:

@@ -16,7 +16,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.classical.classes import class_labels
 from opshift.passes.operators.shared.classical.forest import ONLY_TARGET
-from opshift.passes.operators.shared.classical.post_transforms import checked_transform, transformed
+from opshift.passes.operators.shared.classical.post_transforms import apply_transform, checked_transform
 from opshift.passes.operators.shared.classical.sums import Totals
 from opshift.passes.operators.shared.classical.trees import (
     OPSET,
@@ -100,7 +100,7 @@ def classifier_to_ensemble(node: Node) -> list[str]:
     x = node.input(0) if node.elem_type() == wide else build.Cast(node.input(0), to=wide)
     values = build.emit("TreeEnsemble", [x], _attributes(made, wide, len(targets), "SUM", "NONE"), domain=ML)
 
-    def voted(asked: list[int], told: bool = False) -> str | bool:
+    def find_voted(asked: list[int], told: bool = False) -> str | bool:
         always = [any(not tree.misses_target(target) for tree in trees) for target in asked]
         if all(always) or not any(target in targets for target in asked):
             return all(always)
@@ -108,7 +108,7 @@ def classifier_to_ensemble(node: Node) -> list[str]:
             return ""
         raise CannotConvert(node, "some leaves of a tree have no vote", supported="a vote in each leaf of a tree")
 
-    found = Totals(targets, build.typed(str(values), wide, [None, len(targets)]), voted)
+    found = Totals(targets, build.set_type(str(values), wide, [None, len(targets)]), find_voted)
     positive = all(weight >= 0 for tree in trees for votes in tree.votes.values() for _, weight in votes)
     return classify(node, labels, transform, found, wide, positive=positive)
 
@@ -191,7 +191,7 @@ def regressor_to_ensemble(node: Node) -> str:
         values = build.Add(values, build.constant(base, wide))
     if at_last != "NONE":
         node.close(f"computes {at_last} by separate nodes")
-        values = transformed(build, str(values), at_last, wide)
+        values = apply_transform(build, str(values), at_last, wide)
     return str(values if wide == T.FLOAT else build.Cast(values, to=T.FLOAT))
 
 

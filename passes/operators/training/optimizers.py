@@ -22,7 +22,7 @@ class _Update:
         self.rate = recast(self.build, node.input(0), node.elem_type(0), self.elem_type)
         self.count = self.build.Cast(node.input(1), to=self.elem_type)
         self.begun = self.build.Greater(self.count, self.number(0.0))
-        self.gradient = self.build.Add(self.scaled("norm_coefficient", self.x, 0.0), gradient)
+        self.gradient = self.build.Add(self.scale("norm_coefficient", self.x, 0.0), gradient)
 
     def number(self, value: float) -> str:
         return self.build.constant(value, self.elem_type)
@@ -30,7 +30,7 @@ class _Update:
     def attribute(self, name: str, default: float) -> str:
         return self.number(self.attributes.get(name, default))
 
-    def scaled(self, name: str, value: str, default: float) -> str:
+    def scale(self, name: str, value: str, default: float) -> str:
         return str(self.build.Mul(self.attribute(name, default), value))
 
     def mix(self, name: str, default: float, before: str, now: str) -> str:
@@ -60,7 +60,7 @@ def adagrad(node: Node) -> list[str]:
     results: list[tuple[str, ...]] = []
     for one in _updates(node, 1):
         build = one.build
-        rate = build.Div(one.rate, build.Add(one.number(1.0), one.scaled("decay_factor", one.count, 0.0)))
+        rate = build.Div(one.rate, build.Add(one.number(1.0), one.scale("decay_factor", one.count, 0.0)))
         squares = build.Add(one.states[0], build.Mul(one.gradient, one.gradient))
         adaptive = build.Add(build.Sqrt(squares), one.attribute("epsilon", 1e-6))
         step = build.Div(build.Mul(rate, one.gradient), adaptive)
@@ -97,8 +97,8 @@ def momentum(node: Node) -> list[str]:
     for one in _updates(node, 1):
         build = one.build
         beta = build.Where(one.begun, one.attribute("beta", 1.0), one.number(1.0))
-        velocity = build.Add(one.scaled("alpha", one.states[0], 0.0), build.Mul(beta, one.gradient))
-        ahead = velocity if mode == "standard" else build.Add(one.gradient, one.scaled("alpha", velocity, 0.0))
+        velocity = build.Add(one.scale("alpha", one.states[0], 0.0), build.Mul(beta, one.gradient))
+        ahead = velocity if mode == "standard" else build.Add(one.gradient, one.scale("alpha", velocity, 0.0))
         results.append((build.Sub(one.x, build.Mul(one.rate, ahead)), velocity))
     return _in_turn(results)
 

@@ -37,7 +37,7 @@ def _decide(call: Call) -> bool | None:
     """Whether the condition holds, or does not; None where both may be."""
     graphs = {attribute: graph for attribute, _, graph in subgraphs(call.proto)}
     for place, name in enumerate(call.outputs):
-        wanted = _needed(call.space, name, _FAR) if name else None
+        wanted = _rank_for_readers(call.space, name, _FAR) if name else None
         if wanted is None:
             continue
         fits = {
@@ -50,7 +50,7 @@ def _decide(call: Call) -> bool | None:
     return None
 
 
-def _needed(space: Workspace, name: str, far: int) -> int | None:
+def _rank_for_readers(space: Workspace, name: str, far: int) -> int | None:
     """The rank that a node of this body needs of a value; None where none tells. What nobody reads is gone by now."""
     for node in space.whole.readers(name) if far else ():
         if default_domain(node.domain) or not node.output or not _is_here(space, node):
@@ -62,10 +62,10 @@ def _needed(space: Workspace, name: str, far: int) -> int | None:
             weights = space.shape(node.input[1])
             found = None if weights is None else len(weights)
         elif op in ("Squeeze", "Unsqueeze") and node.input[0] == name:
-            more, after = _axes(space, node), _needed(space, node.output[0], far - 1)
+            more, after = _axes(space, node), _rank_for_readers(space, node.output[0], far - 1)
             found = None if more is None or after is None else after - more
         elif op in _SAME and node.input[0] == name:
-            found = _needed(space, node.output[0], far - 1)
+            found = _rank_for_readers(space, node.output[0], far - 1)
         if found is not None:
             return found
     return None
@@ -78,7 +78,7 @@ def _is_here(space: Workspace, node: NodeProto) -> bool:
 
 def _axes(space: Workspace, node: NodeProto) -> int | None:
     """How many axes an Unsqueeze adds, or a Squeeze takes away, below 0; None where that is not known."""
-    known = space.known(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    known = space.known_numbers(node.input[1]) if len(node.input) > 1 and node.input[1] else None
     if known is None:
         return None
     return len(known.values) if node.op_type == "Unsqueeze" else -len(known.values)

@@ -14,7 +14,7 @@ from opshift.passes.simplification.rules.identities import keeps_shape, splat
 @says("Merged two multiplications by constants")
 @rule("Mul", close=True)
 def multiply_once(call: Call) -> Outcome:
-    if not (call.made_by("Mul", 0) or call.made_by("Mul", 1)):
+    if not (call.maker_if("Mul", 0) or call.maker_if("Mul", 1)):
         return None
     outer = _factor(call)
     made = call.maker(outer[0]) if outer is not None else None

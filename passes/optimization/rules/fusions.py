@@ -75,12 +75,12 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     weights, bias = made.array(1), made.array(2)
     if weights is None or (made.input(2) and bias is None) or channels is None or factor.shape != (channels,):
         return None
-    if weights.nbytes > GROWTH and not call.space.whole.counted(made.input(1), 1):
+    if weights.nbytes > GROWTH and not call.space.whole.check_uses(made.input(1), 1):
         return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
     with np.errstate(all="ignore"):  # what overflows is looked at
-        scaled = weights if (factor == 1).all() else _scaled(made, weights, factor)
+        scaled = weights if (factor == 1).all() else _scale_weights(made, weights, factor)
         shifted = summand if bias is None else bias.astype(np.float64) * factor + summand
         rounded = shifted.astype(weights.dtype)
     if scaled is None or not np.isfinite(rounded).all():
@@ -95,7 +95,7 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     return EDITED
 
 
-def _scaled(made: Call, weights: Any, factor: Any) -> Any:
+def _scale_weights(made: Call, weights: Any, factor: Any) -> Any:
     """The weights of a convolution times a factor for each channel; None where they lose what makes them numbers."""
     largest = max(float(weights.max(initial=0.0)), -float(weights.min(initial=0.0)))
     if _is_near_zero(weights.dtype, largest, factor):
@@ -132,7 +132,7 @@ def _become(call: Call, made: Call, names: list[str]) -> None:
 @rule("Add", since=11, close=True, settles=True)
 def multiply_and_add(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
-        made = call.made_by("MatMul", product)
+        made = call.maker_if("MatMul", product)
         if made is None or not call.alone(product) or call.elem_type(other) not in _FLOATS:
             continue
         a, b, held = made.shape(0), made.shape(1), call.shape(other)
@@ -227,7 +227,7 @@ def pad_in_average(call: Call) -> Outcome:
 @says("Merged MatMul, Add and Reshape into Gemm")
 @rule("Reshape", since=11, close=True)
 def multiply_rows(call: Call) -> Outcome:
-    added, shape = call.maker(), _stated(call)
+    added, shape = call.maker(), _target_shape(call)
     if added is None or added.op != "Add" or shape is None or not call.alone():
         return None
     for product, other in ((0, 1), (1, 0)):
@@ -253,11 +253,11 @@ def multiply_rows(call: Call) -> Outcome:
     return None
 
 
-def _stated(call: Call) -> list[int] | None:
+def _target_shape(call: Call) -> list[int] | None:
     """The shape that a Reshape makes, without taking a dimension from what it is given."""
     shape = call.ints(1)
     if shape is not None and 0 not in shape:
         return shape
     shape_values.follow(call)
     made = call.shape_of(call.output)
-    return None if made is None else dimensions.stated(made, ())
+    return None if made is None else dimensions.reshape_target(made, ())

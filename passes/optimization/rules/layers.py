@@ -44,7 +44,7 @@ def scale_before_layer(call: Call) -> Outcome:
         if held is None or held.dtype.kind != "f" or not held or not np.isfinite(held):
             continue
         factor = float(held) if made.op == "Mul" else 1 / float(held)
-        weights = _scaled(call, 1, factor) if keeps_shape(made, value, other) else None
+        weights = _scale_constant(call, 1, factor) if keeps_shape(made, value, other) else None
         if weights is None:
             return None
         call.read(made.input(value), call.constant(weights, call.input(1)), *call.inputs[2:])
@@ -58,7 +58,7 @@ def _scale_sum(call: Call, added: Call, factor: float) -> Outcome:
         made = added.maker(product)
         if made is None or made.op != "MatMul" or not added.alone(product):
             continue
-        weights, summand = _scaled(made, 1, factor), _scaled(added, bias, factor)
+        weights, summand = _scale_constant(made, 1, factor), _scale_constant(added, bias, factor)
         if weights is None or summand is None:
             return None
         product_name = call.emit("MatMul", [made.input(0), call.constant(weights, made.input(1))])
@@ -72,7 +72,7 @@ def _scale(call: Call, made: Call, factors: list[float | None]) -> Outcome:
     found = {}
     for index, factor in enumerate(factors[: len(names)]):
         if factor is not None and names[index]:
-            found[index] = _scaled(made, index, factor)
+            found[index] = _scale_constant(made, index, factor)
     if not found or any(tensor is None for tensor in found.values()):
         return None
     for index, tensor in found.items():
@@ -81,14 +81,14 @@ def _scale(call: Call, made: Call, factors: list[float | None]) -> Outcome:
     return _become(call, made, names)
 
 
-def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
+def _scale_constant(call: Call, index: int, factor: float) -> TensorProto | None:
     """A constant times a number; None for what is no constant, or needed by others, or would not be what it was."""
     import onnx.numpy_helper
 
     held = call.array(index)
     if held is None or held.dtype.kind != "f":
         return None
-    if held.nbytes > GROWTH and not call.space.whole.counted(call.input(index), 1):
+    if held.nbytes > GROWTH and not call.space.whole.check_uses(call.input(index), 1):
         return None
     with np.errstate(all="ignore"):  # what makes no number is looked at
         number = held.dtype.type(factor)
@@ -115,15 +115,15 @@ def _become(call: Call, made: Call, names: list[str]) -> Outcome:
 @rule("Add", since=11, close=True)
 def multiply_reshaped_rows(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
-        made = call.made_by("MatMul", product)
-        before = made.made_by("Reshape") if made is not None else None
+        made = call.maker_if("MatMul", product)
+        before = made.maker_if("Reshape") if made is not None else None
         bias = call.shape(other) if before is not None else None
         if made is None or before is None or bias is None or len(bias) != 1:
             continue
         weights, rows = made.shape(1), made.shape()
         if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):
             continue
-        width, shape = weights[0], dimensions.stated([*rows[:-1], weights[1]], ())
+        width, shape = weights[0], dimensions.reshape_target([*rows[:-1], weights[1]], ())
         if not isinstance(width, int) or width < 1 or shape is None or call.elem_type(other) not in _FLOATS:
             continue
         if call.space.tensor(made.input(1)) is None or not call.alone(product) or not made.alone():

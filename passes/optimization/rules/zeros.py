@@ -30,7 +30,7 @@ def pass_on_before_blind(call: Call) -> Outcome:
     readers = call.space.whole.readers(call.output)
     seen = sum(list(node.input).count(call.output) for node in readers)
     all_blind = all(node.op_type in _BLIND and not node.domain for node in readers)
-    return bare if all_blind and call.space.whole.counted(call.output, seen) else None
+    return bare if all_blind and call.space.whole.check_uses(call.output, seen) else None
 
 
 @says("Removed an addition of 0")

@@ -36,8 +36,8 @@ def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]
 @says("Replaced Reshape, Transpose, Reshape by one Transpose")
 @rule("Reshape")
 def transpose_unjoined(call: Call) -> Outcome:
-    moved = call.made_by("Transpose")
-    joined = None if moved is None else moved.made_by("Reshape")
+    moved = call.maker_if("Transpose")
+    joined = None if moved is None else moved.maker_if("Reshape")
     if moved is None or joined is None:
         return None
     shape_values.follow(call)
@@ -89,7 +89,7 @@ _ATTRIBUTE_UNTIL = 17  # the last opset at which ReduceMax and ReduceMin take th
 @rule("ReduceMax", "ReduceMin", settles=True)
 def reduce_once(call: Call) -> Outcome:
     """Take the largest of the largest in one node: [3], then [2] is [2, 3]."""
-    first, kept = call.made_by(call.op), call.attribute("keepdims", 1)
+    first, kept = call.maker_if(call.op), call.attribute("keepdims", 1)
     if first is None or first.attribute("keepdims", 1) != kept or not call.alone():
         return None
     shape, inner, outer = first.shape(), first.axes(), call.axes()
@@ -111,7 +111,7 @@ def reduce_once(call: Call) -> Outcome:
 @rule("ReduceMax", "ReduceMin", settles=True)
 def reduce_unmoved(call: Call) -> Outcome:
     """Reduce [1, 2] of [N, H, W, C], which a Transpose made of [N, C, H, W], as [2, 3] of that."""
-    moved, axes = call.made_by("Transpose"), call.axes()
+    moved, axes = call.maker_if("Transpose"), call.axes()
     shape = moved.shape() if moved is not None else None
     if moved is None or shape is None or not axes or not call.alone():
         return None

@@ -15,7 +15,7 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _CLIP_OF_DOUBLES = 12  # the opset from which on onnxruntime has it
 
 
-def _bound(call: Call) -> tuple[str, Any] | None:
+def _find_bound(call: Call) -> tuple[str, Any] | None:
     """What a Max or Min bounds, and the bound."""
     elem_type = call.elem_type(0)
     if (
@@ -34,11 +34,11 @@ def _bound(call: Call) -> tuple[str, Any] | None:
 @says("Merged Max and Min into Clip")
 @rule("Min", "Max", since=11)
 def clip_at_once(call: Call) -> Outcome:
-    made, outer = call.maker(0) or call.maker(1), _bound(call)
+    made, outer = call.maker(0) or call.maker(1), _find_bound(call)
     made = call.maker(list(call.inputs).index(outer[0])) if outer is not None else made
     if made is None or outer is None or made.op != {"Min": "Max", "Max": "Min"}[call.op]:
         return None
-    inner = _bound(made)
+    inner = _find_bound(made)
     if inner is None:
         return None
     low, high = (inner[1], outer[1]) if call.op == "Min" else (outer[1], inner[1])
@@ -73,7 +73,7 @@ def clip_before_relu(call: Call) -> Outcome:
 @says("Merged Relu and Min into Clip")
 @rule("Min", since=11)
 def clip_relu(call: Call) -> Outcome:
-    bounded = _bound(call)
+    bounded = _find_bound(call)
     made = call.maker(list(call.inputs).index(bounded[0])) if bounded is not None else None
     if made is None or bounded is None or made.op != "Relu" or not _is_natural(bounded[1]):
         return None

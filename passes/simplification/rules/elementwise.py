@@ -59,7 +59,7 @@ class _Between:
         inside = [name for node in [*self.nodes, self._last] for name in set(node.proto.input)]
         space = self._last.space
         made = [node.output for node in self.nodes]
-        return all(space.whole.counted(name, inside.count(name)) and not space.is_protected(name) for name in made)
+        return all(space.whole.check_uses(name, inside.count(name)) and not space.is_protected(name) for name in made)
 
 
 @says("Removed a Reshape and the Reshape that undoes it, around elementwise operators")

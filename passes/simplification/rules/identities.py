@@ -30,7 +30,7 @@ def pass_on_inference_dropout(call: Call) -> Outcome:
     training = call.opset >= 12 and call.input(2)
     if (training and (held := call.array(2)) is None) or (training and held.any()):
         return None
-    return call.input(0) if call.unused(1) else None
+    return call.input(0) if call.is_unused(1) else None
 
 
 @says("Removed an operator with a single input, which does nothing (such as Sum or Concat)")

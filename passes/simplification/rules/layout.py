@@ -54,8 +54,8 @@ def _is_view(call: Call) -> bool:
 @says("Removed Unsqueeze and Squeeze around a Transpose")
 @rule("Squeeze")
 def transpose_without(call: Call) -> Outcome:
-    moved = call.made_by("Transpose")
-    made = None if moved is None else moved.made_by("Unsqueeze")
+    moved = call.maker_if("Transpose")
+    made = None if moved is None else moved.maker_if("Unsqueeze")
     if moved is None or made is None:
         return None
     perm, added, gone = moved.attribute("perm"), made.axes(), call.axes()
@@ -133,7 +133,7 @@ def view_once(call: Call) -> Outcome:
         return None
     shape_values.follow(call)
     before, after = made.shape(), call.shape_of(call.output)
-    stated = None if before is None or after is None else dimensions.stated(after, before)
+    stated = None if before is None or after is None else dimensions.reshape_target(after, before)
     if stated is None:
         return None
     shape = call.constant(tensors.int64s(stated))

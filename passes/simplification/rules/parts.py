@@ -154,7 +154,7 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     if shape is None or not isinstance(size, int) or size < 1:
         return None
-    known = cut.known(1) if cut.input(1) else KnownNumbers(True, (1,))
+    known = cut.known_numbers(1) if cut.input(1) else KnownNumbers(True, (1,))
     if known is None or not all(isinstance(number, int) and number > 0 for number in known.values):
         return None
     sizes = [number for number in known.values if isinstance(number, int)]
@@ -167,7 +167,7 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
 @says("Replaced SplitToSequence and SequenceAt by Split")
 @rule("SequenceAt", since=11)
 def take_part(call: Call) -> Outcome:
-    cut, at = call.made_by("SplitToSequence"), call.ints(1)
+    cut, at = call.maker_if("SplitToSequence"), call.ints(1)
     if cut is None or not at:
         return None
     if not cut.input(1) and not cut.attribute("keepdims", 1):
@@ -210,7 +210,7 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
 @says("Replaced SequenceAt of a known sequence by the element")
 @rule("SequenceAt", since=11)
 def take_member(call: Call) -> Outcome:
-    made, at = call.made_by("SequenceConstruct"), call.ints(1)
+    made, at = call.maker_if("SequenceConstruct"), call.ints(1)
     if made is None or not at:
         return None
     count = len(made.inputs)
@@ -220,10 +220,10 @@ def take_member(call: Call) -> Outcome:
 @says("Merged two Concats along the same axis")
 @rule("Concat")
 def join_at_once(call: Call) -> Outcome:
-    axis, names = _joined_along(call), list[str]()
+    axis, names = _concat_axis(call), list[str]()
     for index, name in enumerate(call.inputs):
-        made = call.made_by("Concat", index)
-        inner = made is not None and axis is not None and _joined_along(made) == axis and call.alone(index)
+        made = call.maker_if("Concat", index)
+        inner = made is not None and axis is not None and _concat_axis(made) == axis and call.alone(index)
         names += made.inputs if made is not None and inner else [name]
     if len(names) == len(call.inputs):
         return None
@@ -231,7 +231,7 @@ def join_at_once(call: Call) -> Outcome:
     return EDITED
 
 
-def _joined_along(call: Call) -> int | None:
+def _concat_axis(call: Call) -> int | None:
     """The axis of a Concat, counted from the first one."""
     axis = call.attribute("axis")
     if axis is None or axis >= 0:

@@ -31,7 +31,7 @@ def remember(call: Call) -> Outcome:
 @says("Replaced a computed Reshape shape by constants, 0 (keep) and -1 (infer)")
 @rule("Reshape")
 def state_shape(call: Call) -> Outcome:
-    known, given = call.known(1), call.shape()
+    known, given = call.known_numbers(1), call.shape()
     if known is None or known.scalar or call.ints(1) is not None or given is None:
         return None
     written = call.maker(1)
@@ -40,7 +40,7 @@ def state_shape(call: Call) -> Outcome:
         return None
     shape_values.follow(call)
     wanted = call.shape_of(call.output) if -1 in known.values else known.values
-    whole = None if wanted is None else dimensions.stated(wanted, given)
+    whole = None if wanted is None else dimensions.reshape_target(wanted, given)
     if whole is not None:
         made: str | None = call.constant(tensors.int64s(whole))
     elif literal:  # else a size that is read off would mean "as it was" where it is 0
@@ -140,7 +140,7 @@ def _read_off(call: Call, part: _Part) -> str:
 @says("Merged dimensions that a Reshape split and another one joined")
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
-    known = _noted(call) if call.space.whole.measures else None
+    known = _output_numbers(call) if call.space.whole.measures else None
     if known is None or known.scalar or not known.values or call.space.elem_types[call.output] != TensorProto.INT64:
         return None
     if all(isinstance(number, int) for number in known.values) or _is_plain(call):
@@ -153,10 +153,10 @@ def read_off(call: Call) -> Outcome:
     return _put_together(call, known.values)
 
 
-def _noted(call: Call) -> KnownNumbers | None:
+def _output_numbers(call: Call) -> KnownNumbers | None:
     """The numbers that are followed to the node's output."""
     shape_values.follow(call)
-    return call.space.known(call.output) if call.output in call.space.numbers else None
+    return call.space.known_numbers(call.output) if call.output in call.space.numbers else None
 
 
 def _is_plain(call: Call) -> bool:
@@ -168,7 +168,7 @@ def _is_plain(call: Call) -> bool:
 @says("Used one Shape where several computed the same dimensions")
 @rule("Gather")
 def read_off_one(call: Call) -> Outcome:
-    known, made = _noted(call), call.maker()
+    known, made = _output_numbers(call), call.maker()
     if known is None or not known.scalar or made is None or made.op != "Shape" or not isinstance(known.values[0], Poly):
         return None
     run = _longest(call.space, known.values)
@@ -183,7 +183,7 @@ def read_off_one(call: Call) -> Outcome:
 @says("Replaced a computed Expand shape by constants, with 1 for dimensions that stay")
 @rule("Expand")
 def state_expansion(call: Call) -> Outcome:
-    known, given = call.known(1), call.shape()
+    known, given = call.known_numbers(1), call.shape()
     if known is None or known.scalar or given is None or all(isinstance(number, int) for number in known.values):
         return None
     offset = len(known.values) - len(given)
@@ -246,7 +246,7 @@ def _is_zero(call: Call, index: int) -> bool:
 @says("Replaced the computed end of a Slice by the end of the axis")
 @rule("Slice", since=10)
 def state_end(call: Call) -> Outcome:
-    starts, ends, axes = call.known(1), call.known(2), call.ints(3)
+    starts, ends, axes = call.known_numbers(1), call.known_numbers(2), call.ints(3)
     shape = call.shape() if call.elem_type(2) == TensorProto.INT64 else None
     if ends is None or starts is None or axes is None or shape is None or len(ends.values) != len(axes):
         return None

@@ -48,7 +48,7 @@ def test_every_definition_is_a_row():
         if v == schemas.versions(domain, op)[0] and not pair.why
     }
     assert firsts <= found
-    vendors = {(d.domain, d.op) for d in definitions.of_vendors()} | definitions.refused().keys()
+    vendors = {(d.domain, d.op) for d in definitions.of_vendors()} | definitions.refused_operators().keys()
     assert set(registry._on_request) <= found | vendors
     assert {("", "Gelu"), ("", "ReduceL2"), (functions.OPENVINO, "NormalizeL2")} <= found
 
@@ -69,8 +69,8 @@ def test_operators_of_vendors_are_judged_by_kernels_where_there_are_any():
     sources = {f"{d.domain}::{d.op}": d.source for d in definitions.of_vendors()}
     assert sources["com.microsoft::Gelu"] == "its kernel"
     assert sources["com.microsoft::GroupNorm"] == "its text alone"
-    assert sources.keys().isdisjoint(f"{domain}::{op}" for domain, op in definitions.refused())
-    assert "regular expressions" in definitions.refused()["com.microsoft", "Tokenizer"]
+    assert sources.keys().isdisjoint(f"{domain}::{op}" for domain, op in definitions.refused_operators())
+    assert "regular expressions" in definitions.refused_operators()["com.microsoft", "Tokenizer"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,9 @@ def test_a_transition_that_nobody_decided_is_named(capsys, monkeypatch):
 @pytest.mark.newest
 def test_an_operator_newer_than_the_table_is_named(monkeypatch):
     monkeypatch.setattr(schemas, "versions", lambda *_: ())
-    assert any(line.startswith("SwiGLU new -> 28: UNDECIDED") for line in ledger.needed(onnx.defs.onnx_opset_version()))
+    assert any(
+        line.startswith("SwiGLU new -> 28: UNDECIDED") for line in ledger.list_changes(onnx.defs.onnx_opset_version())
+    )
 
 
 def test_the_history_of_an_operator_and_the_files_that_tell_it(capsys):

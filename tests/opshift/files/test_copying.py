@@ -92,7 +92,7 @@ def test_each_file_is_opened_once_and_closed(tmp_path):
 def test_a_path_lends_a_message_and_gets_one_with_its_data(tmp_path):
     path = saved(tmp_path)
     for given in (path, str(path)):
-        with lending.lent(given) as loan:
+        with lending.lend(given) as loan:
             assert (loan.proto, loan.folder) == (source(), str(tmp_path))
         made = model_file.read(path, whole=0, large=64)
         assert loan.back(made) is made
@@ -101,7 +101,7 @@ def test_a_path_lends_a_message_and_gets_one_with_its_data(tmp_path):
 
 def test_a_message_lends_itself():
     given = source()
-    with lending.lent(given) as loan:
+    with lending.lend(given) as loan:
         assert loan.proto is given
         assert loan.folder is None
         other = ModelProto()
@@ -115,7 +115,7 @@ def test_an_ir_model_lends_a_message_and_gets_its_kind(tmp_path):
     assert isinstance(proto, ModelProto)
     assert folder == str(tmp_path)
     assert onnx_ir.to_proto(onnx_ir.load(path)).graph.node == proto.graph.node
-    with lending.lent(given) as loan:
+    with lending.lend(given) as loan:
         assert loan.folder is None
         back = loan.back(loan.proto)
     assert isinstance(back, onnx_ir.Model)

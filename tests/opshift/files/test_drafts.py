@@ -130,10 +130,10 @@ def test_what_is_not_to_go_together_is_not_used_again(here, there):
 def test_a_draft_is_read_with_its_data_where_they_lie_until_it_is_published(here, there):
     held = moved(here, "far/weights.bin")
     with model_file.Draft(held, there / "out.onnx", here) as draft:
-        made = draft.written()
+        made = draft.read_back()
         (tensor,) = [each for each in external.tensors(made) if each.name == "w"]
         assert external.locations(made)[0].startswith("far/.weights.bin.")
-        assert tensor_data.loaded(tensor, str(there)).raw_data == DATA
+        assert tensor_data.load_or_raise(tensor, str(there)).raw_data == DATA
         assert draft.size == next(path for path in there.glob("*.part")).stat().st_size
     assert list(there.iterdir()) == []
 

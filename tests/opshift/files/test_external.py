@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
-from opshift.passes.model.encoding.fields import encoded
+from opshift.passes.model.encoding.fields import encode_number
 
 import opshift
 from opshift.cli import main as cli
@@ -332,10 +332,10 @@ def test_places_without_a_length_reach_as_far_as_the_dims(tmp_path):
         tensor = TensorProto(dims=dims, data_type=elem_type, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="w")
         tensor.external_data.add(key="offset", value="7")
-        assert tensor_data.loaded(tensor, str(tmp_path)).raw_data == bytes(range(7, 7 + size))
+        assert tensor_data.load_or_raise(tensor, str(tmp_path)).raw_data == bytes(range(7, 7 + size))
     tensor.dims[:] = [94]
     with pytest.raises(InvalidModel, match="too short for the tensor"):
-        tensor_data.loaded(tensor, str(tmp_path))
+        tensor_data.load_or_raise(tensor, str(tmp_path))
 
 
 # --- more than protobuf reads -------------------------------------------------------------------------------
@@ -348,11 +348,11 @@ def beyond(path, gigabytes):
     size = gigabytes << 30
     count = size // 4
     tensor = TensorProto(name="w", dims=[count], data_type=TensorProto.FLOAT).SerializeToString()
-    head = tensor + b"\x4a" + encoded(size)
-    initializer = b"\x2a" + encoded(len(head) + size) + head
+    head = tensor + b"\x4a" + encode_number(size)
+    initializer = b"\x2a" + encode_number(len(head) + size) + head
     graph = held.graph.SerializeToString() + initializer
     held.ClearField("graph")
-    start = held.SerializeToString() + b"\x3a" + encoded(len(graph) + size) + graph
+    start = held.SerializeToString() + b"\x3a" + encode_number(len(graph) + size) + graph
     with path.open("wb") as file:
         file.write(start)
         file.truncate(len(start) + size)

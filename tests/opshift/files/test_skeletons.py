@@ -3,7 +3,7 @@
 import pytest
 from onnx import ModelProto, TensorProto
 from opshift.passes.model import tensor_data
-from opshift.passes.model.encoding.fields import Malformed, encoded
+from opshift.passes.model.encoding.fields import Malformed, encode_number
 
 from opshift.files import foreign, skeletons, varints, wire
 
@@ -13,19 +13,19 @@ def listed(data):
 
 
 def field(number, value):
-    return encoded(number << 3 | wire.BYTES) + encoded(len(value)) + value
+    return encode_number(number << 3 | wire.BYTES) + encode_number(len(value)) + value
 
 
 @pytest.mark.parametrize("number", [1, 15, 16, 17, 2047, 2048])
 def test_a_tag_is_as_long_as_its_number_demands(number):
-    tag = encoded(number << 3)
+    tag = encode_number(number << 3)
     assert listed(tag + b"\x05") == [(number << 3, 0, len(tag), len(tag) + 1)]
 
 
 @pytest.mark.parametrize("size", [0, 127, 128, 16384])
 def test_a_length_is_as_long_as_it_has_to_be(size):
     ((_, begin, start, stop),) = listed(field(1, bytes(size)))
-    assert (begin, start, stop) == (0, 1 + len(encoded(size)), 1 + len(encoded(size)) + size)
+    assert (begin, start, stop) == (0, 1 + len(encode_number(size)), 1 + len(encode_number(size)) + size)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_has_no_width_of_bytes_is_not_unpacked(claimed, tmp_path):
 def test_no_number_is_cut_in_two(part, tmp_path, monkeypatch):
     monkeypatch.setattr(varints, "_PART", part)
     values = [1, -1, 2**62, 300, -(2**63), 7] * 5
-    data = b"".join(encoded(value % 2**64) for value in values)
+    data = b"".join(encode_number(value % 2**64) for value in values)
     found = unpacked(tmp_path, [field(7, data)], data_type=TensorProto.INT64, dims=[len(values)])
     assert found.view("i8").tolist() == values
 

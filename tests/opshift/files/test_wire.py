@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
-from opshift.passes.model.encoding.fields import encoded
+from opshift.passes.model.encoding.fields import encode_number
 
 from opshift.files import copying, external, model_file, skeletons, wire
 from tests import pairs
@@ -116,7 +116,12 @@ def test_what_lies_in_the_file_as_external_data_would_is_named_as_such(kind):
 def test_unknown_fields_and_groups_survive():
     held = HELD["raw"].SerializeToString() + b"\xa2\x06\x03new" + b"\xab\x06\x08\x01\xac\x06"  # field 100, group 101
     graph = b"\x2a" + bytes([len(held)]) + held + b"\xa0\x06\x07"
-    data = b"\x3a" + encoded(len(graph)) + graph + b"\xa5\x06\x01\x02\x03\x04\xa1\x06\x01\x02\x03\x04\x05\x06\x07\x08"
+    data = (
+        b"\x3a"
+        + encode_number(len(graph))
+        + graph
+        + b"\xa5\x06\x01\x02\x03\x04\xa1\x06\x01\x02\x03\x04\x05\x06\x07\x08"
+    )
     model, made = through(data)
     assert tensor_data.is_embedded(model.graph.initializer[0])
     assert ModelProto.FromString(made) == ModelProto.FromString(data)
@@ -125,7 +130,7 @@ def test_unknown_fields_and_groups_survive():
 
 def group(field, *inner):
     """A group of unknown fields: what an older protobuf wrote."""
-    return encoded(field << 3 | 3) + b"".join(inner) + encoded(field << 3 | 4)
+    return encode_number(field << 3 | 3) + b"".join(inner) + encode_number(field << 3 | 4)
 
 
 def test_groups_within_groups_survive():
@@ -137,7 +142,7 @@ def test_groups_within_groups_survive():
     deep = b""
     for _ in range(200):
         deep = group(7, deep)
-    for wrong in (deep, encoded(101 << 3 | 3) + encoded(102 << 3 | 4)):
+    for wrong in (deep, encode_number(101 << 3 | 3) + encode_number(102 << 3 | 4)):
         with pytest.raises(DecodeError):
             ModelProto.FromString(data + wrong)
         with pytest.raises(wire.Malformed):
@@ -180,9 +185,9 @@ def test_what_is_nested_too_deeply_for_protobuf_is_refused_in_words(tmp_path):
         body = nested(20).SerializeToString()
         for _ in range(depth - 20):  # not even written by protobuf from some depth on
             for number in (6, 5, 1):  # graph in attribute in node in graph
-                body = bytes([number << 3 | 2]) + encoded(len(body)) + body
+                body = bytes([number << 3 | 2]) + encode_number(len(body)) + body
         path = tmp_path / "model.onnx"
-        path.write_bytes(b"\x3a" + encoded(len(body)) + body)
+        path.write_bytes(b"\x3a" + encode_number(len(body)) + body)
         try:
             ModelProto.FromString(path.read_bytes())
             verdicts[depth] = True
@@ -200,7 +205,7 @@ def test_what_is_nested_too_deeply_for_protobuf_is_refused_in_words(tmp_path):
 def wrapped(body: bytes, *numbers: int) -> bytes:
     """Some bytes as a field of a message that is a field of another, the outermost first."""
     for number in reversed(numbers):
-        body = bytes([number << 3 | 2]) + encoded(len(body)) + body
+        body = bytes([number << 3 | 2]) + encode_number(len(body)) + body
     return body
 
 

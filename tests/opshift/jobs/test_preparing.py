@@ -9,6 +9,10 @@ from opshift.passes.model.types import dims_of
 
 import opshift
 from opshift.cli import main as cli
+from opshift.jobs import preparing
+from opshift.verification import cutting
+from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.verdict import UNVERIFIED, Verification
 from tests.opshift.cli.test_main import listing
 from tests.support import evaluate, model
 
@@ -206,6 +210,38 @@ def test_inputs_of_one_name_stay_apart_and_it_is_said_how_to_share_them(tmp_path
     assert 'Input "x" of the second model is "x_1"; --connect x=x lets both read one' in capsys.readouterr().out
     assert cli.main([*typed, "--connect", "x=x"]) == 0
     assert [value.name for value in onnx.load(tmp_path / "both.onnx").graph.input] == ["x"]
+
+
+def by_parts(folder, sizes, shape):
+    """A model that reshapes by the sizes of its input, as PyTorch exports them, and one that takes a single shape."""
+    sized = "h = Shape(x) b = Slice(h, z, o) s = Slice(h, o, t) r = Concat<axis = 0>(b, s, t, t) v = Reshape(x, r)"
+    back = "c = Concat<axis = 0>(b, s, f) y = Reshape(v, c)"
+    constants = "int64[1] z = {0}, int64[1] o = {1}, int64[1] t = {2}, int64[1] f = {4}"
+    one = model(f"{sized} {back}", 17, inputs=f"float[{sizes},4] x", outputs="float[A,B,4] y", constants=constants)
+    two = model(
+        "a = Reshape(x, r) y = Neg(a)", 17, inputs=f"float[{shape},4] x", outputs=f"float[{shape},2,2] y",
+        constants=f"int64[4] r = {{{shape},2,2}}",
+    )  # fmt: skip
+    for name, saved in (("one", one), ("two", two)):
+        onnx.save(saved, folder / f"{name}.onnx")
+    return ["merge", *(str(folder / f"{name}.onnx") for name in ("one", "two", "both")), "--connect", "y=x"]
+
+
+def test_sizes_of_outputs_with_names_of_their_own_are_those_of_the_inputs(tmp_path, capsys):
+    assert cli.main(by_parts(tmp_path, "batch,sequence", "2,6")) == 0
+    assert "run one after the other: the same values" in capsys.readouterr().out
+    (taken,) = onnx.load(tmp_path / "both.onnx").graph.input
+    assert [dim.dim_value for dim in taken.type.tensor_type.shape.dim] == [2, 6, 4]
+
+
+def test_it_is_said_which_sizes_the_second_model_takes(tmp_path, monkeypatch):
+    why = "onnxruntime: found no inputs that the first model accepts"
+    monkeypatch.setattr(cutting, "verify_in_turn", lambda *given: Verification(UNVERIFIED, why=why))
+    one = model("y = Concat<axis = 0>(x, x)", 17, inputs="float[rows] x", outputs="float[N] y")
+    onnx.save(model("y = Neg(x)", 17, inputs="float[3] x", outputs="float[3] y"), tmp_path / "two.onnx")
+    merging = preparing.Merging(str(tmp_path / "two.onnx"), (("y", "x"),))
+    told = merging.prepare(one, tmp_path / "one.onnx", DRAWN, verify=True).remark
+    assert 'the second model takes "y" as [3]: give sizes that lead to it, --input-shape x:rows with numbers' in told
 
 
 def test_from_python_two_models_become_one(tmp_path):

@@ -67,7 +67,7 @@ CASTABLE = [f"tensor({name})" for name in ("float", "double", "float16", "bool",
 
 
 def measured(base, worker, oracle, missing=(), castable=CASTABLE):
-    return retyped.Kinds(worker, oracle, missing, castable).measured([base])
+    return retyped.Kinds(worker, oracle, missing, castable).measure([base])
 
 
 def names(found):

@@ -351,7 +351,7 @@ def chatty_further(count):
 @pytest.mark.parametrize("function", [chatty, chatty_further])
 def test_progress_is_told_here(function):
     said = []
-    with progress.heard(lambda *what: said.append(what)):
+    with progress.listen(lambda *what: said.append(what)):
         assert len(isolation.call(function, 3)) == 1 << 21
     assert said == [("step", 0, 3), ("step", 1, 3), ("step", 2, 3)]
 
@@ -528,7 +528,7 @@ def test_no_more_memory_is_taken_than_there_is(most, limit, monkeypatch):
     monkeypatch.setattr(isolation, "_apart", False)
     monkeypatch.setattr(isolation, "silence", lambda: done.append("silent"))
     monkeypatch.setattr(isolation, "_room", lambda: 1000)
-    monkeypatch.setattr(isolation.memory, "held", lambda: 500)
+    monkeypatch.setattr(isolation.memory, "memory_in_use", lambda: 500)
     monkeypatch.setitem(sys.modules, "faulthandler", type("F", (), {"disable": lambda: done.append("no faults")}))
     runtime = type("R", (), {"disable_telemetry_events": lambda: done.append("untold")})
     monkeypatch.setitem(sys.modules, "onnxruntime", runtime)

@@ -113,7 +113,7 @@ def test_chains_of_calls_end_at_a_number_of_copies(monkeypatch):
 
 def test_omissions_unite():
     one, other = Omitted(frozenset("a"), frozenset("k")), Omitted(frozenset("b"))
-    assert one.united(other) == Omitted(frozenset("ab"), frozenset("k"))
-    assert str(one.united(other)) == "a, b, k"
+    assert one.union(other) == Omitted(frozenset("ab"), frozenset("k"))
+    assert str(one.union(other)) == "a, b, k"
     assert callers._order(one) < callers._order(Omitted(frozenset("ab"), frozenset("k")))
     assert callers._order(other) < callers._order(one)

@@ -40,15 +40,15 @@ def refusals(source, **facts):
 
 
 def test_what_it_does_not_take_and_nothing_replaces_is_refused_for_what_it_is():
-    body = "y = BatchNormalization(x, s, b, b, v) z = Clip(y, low)"
-    values = "float[N,4] x, float[4] s, float[4] b, float[4] v, float low"
+    body = "y = MatMul(x, w) z = Clip(y, low)"
+    values = "float[N,4] x, float[4,4] w, float low"
     both = (
-        Limit(frozenset({("", "BatchNormalization")}), constant=("scale",)),
+        Limit(frozenset({("", "MatMul")}), constant=("B",)),
         Limit(frozenset({("", "Clip")}), constant=("min",)),
     )
     source = model(body, 15, inputs=values, outputs="float[N,4] z")
     assert refusals(source, limits=both) == [
-        'BatchNormalization "y": input scale "s" is dynamic; supported: constants',
+        'MatMul "y": input B "w" is dynamic; supported: constants',
         'Clip "z": input min "low" is dynamic; supported: constants',
     ]
 

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
-from opshift.passes.backends.obstacles import obstacles, open_dimensions
+from opshift.passes.backends.obstacles import find_open_dimensions, obstacles
 from opshift.passes.model import tensor_data
 
 from tests.support import model
@@ -177,12 +177,12 @@ def test_types_that_one_operator_does_not_take():
 def test_dimensions_without_a_number_are_left_to_the_user():
     of = model("y = Add(x, w)", 13, inputs="float[N,4] x, float[4] w", outputs="float[N,4] y")
     of.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(4, np.float32), "w"))
-    assert list(map(str, open_dimensions(of, Backend("npu-1", static_shapes=True)))) == [
+    assert list(map(str, find_open_dimensions(of, Backend("npu-1", static_shapes=True)))) == [
         'input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape'
     ]
-    assert open_dimensions(of, Backend("npu-1")) == []
+    assert find_open_dimensions(of, Backend("npu-1")) == []
     of.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3
-    assert open_dimensions(of, Backend("npu-1", static_shapes=True)) == []
+    assert find_open_dimensions(of, Backend("npu-1", static_shapes=True)) == []
 
 
 def test_ranks_and_sizes_without_a_number():

@@ -116,6 +116,7 @@ def test_the_opset_nearest_to_the_models_own_is_tried_first():
     assert one('[versions."1"]\nopset = 17').opsets_to_try(13) == [13, 17]
     assert one('[versions."1"]\nopset = 17').opsets_to_try(21) == [17]
     assert one('[versions."1"]').opsets_to_try(21) == [21]
+    assert one('[versions."1"]\nsince = ["MatMul-13", "Abs-6"]').opsets_to_try(11) == [11, 13, 6]
 
 
 def test_types_are_listed_or_excepted():

@@ -110,4 +110,4 @@ def test_reports_say_which_attempt_was_taken():
     (conversion,) = try_attempts(plan_attempt(source, {"": 17}), convert_once, REPAIRS)
     assert conversion.result.attempt == "inlined F"
     (report,) = goals.conversion(17).run(source).stages
-    assert report.said == "convert to opset 17 (inlined F)"
+    assert report.full_name == "convert to opset 17 (inlined F)"

@@ -6,6 +6,8 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.conversion import convert, moves
 
+import opshift
+from tests.exported import store as exported
 from tests.support import model
 
 BODY = """
@@ -64,3 +66,11 @@ def test_short_forms_become_tensors_beside_others():
     result = convert.attempt(given, {"": 11})
     assert [(change.node, change.op) for change in result.changes] == [("c", "Constant")]
     assert [node.attribute[0].name for node in result.model.graph.node[:2]] == ["value", "value"]
+
+
+@pytest.mark.long
+def test_what_is_left_of_a_refused_node_is_not_tidied_as_if_it_had_arrived():
+    """A Slice of opset 10 beside an Expand that is refused was read as one of opset 7: KeyError."""
+    export = next(held for held in exported.read("torch") if held.name == "torch/resnet.dynamic/dynamo_raw-18")
+    refusals = opshift.plan(export.model, "onnx2torch-1.5").refusals
+    assert [refusal.op for refusal in refusals] == ["ReduceMean"]

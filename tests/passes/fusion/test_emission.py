@@ -98,14 +98,14 @@ def test_scales_have_the_shape_of_the_axes(build, op):
 
 
 def test_other_shapes_of_what_is_held_are_copies(build):
-    made = emission.reshaped(build, "w", [-1])
+    made = emission.reshape_value(build, "w", [-1])
     assert (build.scope.array(made).shape, build.scope.array("w").shape, made != "w", build.nodes) == (
         (6,),
         (1, 6),
         True,
         [],
     )
-    assert build.scope.array(emission.reshaped(build, "w", [2, 3])).shape == (2, 3)
+    assert build.scope.array(emission.reshape_value(build, "w", [2, 3])).shape == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_operators_are_those_of_schemas(op):
         floats = {name for name, a in schema.attributes.items() if a.type == AttributeProto.FLOAT}
         assert found.scaled.keys() <= floats
         assert 1 <= found.inputs <= schema.max_input
-    assert family(op) is (found if op[0] != OPENVINO or families.defined(*op) else None)
+    assert family(op) is (found if op[0] != OPENVINO or families.has_definition(*op) else None)
 
 
 def test_operators_that_nobody_looks_for():

@@ -20,7 +20,7 @@ def walked(body, taken=(), wanted="x", kind=1):
     for node in source.graph.node:
         reader.read(node)
     grouping = Grouping(reader, Uses(source.graph))
-    found = grouping._walked(len(source.graph.node) - 1, False, {reader.term(wanted): kind}, taken)
+    found = grouping._walk(len(source.graph.node) - 1, False, {reader.term(wanted): kind}, taken)
     if found is None:
         return None
     inside, names, doubled = found

@@ -137,7 +137,7 @@ def test_what_a_mask_needs(body, parts, needed):
 def test_the_lowest_number_becomes_the_next_one(kind, dtype):
     scope = scope_of("")
     build = Builder(scope, 18)
-    masks.raised(build, "x", kind)
+    masks.raise_lowest(build, "x", kind)
     [node] = build.nodes
     low = np.array(ml_dtypes.finfo(dtype).min, dtype)
     held = onnx.numpy_helper.to_array(scope.tensor(node.input[1]))

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 from opshift.passes.fusion.keys import LEAF, VARIABLE
-from opshift.passes.fusion.match import Matcher, _shared
+from opshift.passes.fusion.match import Matcher, _share
 from opshift.passes.fusion.terms import Terms
 
 MARK = 0.3719312846660614
@@ -129,15 +129,15 @@ def test_what_matches_anything_comes_last():
     assert column < row < plain
     parts = {column: 1.0, variable: 1.0, plain: 2.0, row: 3.0}
     matcher = Matcher(side.terms, plain, {}, side.terms, 0.0)
-    assert matcher._fixed(parts) == [(plain, 2.0), (row, 3.0), (column, 1.0)]
+    assert matcher._parts_without_variables(parts) == [(plain, 2.0), (row, 3.0), (column, 1.0)]
 
 
 def test_ways_to_share():
     parts = {1: 1.0, 2: 2.0, 3: 3.0}
-    assert list(_shared(parts, 1)) == [[parts]]
-    assert list(_shared({}, 1)) == []
-    assert list(_shared({1: 1.0}, 2)) == []
-    assert list(_shared(parts, 2)) == [
+    assert list(_share(parts, 1)) == [[parts]]
+    assert list(_share({}, 1)) == []
+    assert list(_share({1: 1.0}, 2)) == []
+    assert list(_share(parts, 2)) == [
         [{1: 1.0}, {2: 2.0, 3: 3.0}], [{2: 2.0}, {1: 1.0, 3: 3.0}], [{3: 3.0}, {1: 1.0, 2: 2.0}],
     ]  # fmt: skip
-    assert len(list(_shared(parts, 3))) == 6
+    assert len(list(_share(parts, 3))) == 6

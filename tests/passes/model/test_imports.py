@@ -127,8 +127,12 @@ def test_what_expansions_bring_in():
     source.functions.extend(
         [function("F", opsets=[("", 16), ("there", 2)]), function("G", opsets=[("there", 3), ("ai.onnx.ml", 4)])]
     )
-    assert imports.brought_in(source, {("", "Relu"): 1}) == {"ai.onnx.ml": 1, "": 16, "there": 2}
-    assert imports.brought_in(source, {("ai.onnx.ml", "Scaler"): 1}) == {"": 16, "there": 2, "ai.onnx.ml": 4}
+    assert imports.imports_of_replacements(source, {("", "Relu"): 1}) == {"ai.onnx.ml": 1, "": 16, "there": 2}
+    assert imports.imports_of_replacements(source, {("ai.onnx.ml", "Scaler"): 1}) == {
+        "": 16,
+        "there": 2,
+        "ai.onnx.ml": 4,
+    }
 
 
 def test_imports_that_nothing_uses_go_where_they_are_needless():

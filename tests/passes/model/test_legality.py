@@ -162,8 +162,8 @@ def test_readers_of_what_is_not_made_any_more():
 def test_what_was_to_be_expanded_and_is_left():
     source = model("a = Relu(x) b = Abs(a)", 17, inputs="float[1] x", outputs="float[1] b")
     source.graph.node[1].name = "abs"
-    assert not list(legality.left(source, {("", "Neg"), ("there", "Relu")}))
-    found = [(p.node, p.op, p.domain, p.why) for p in legality.left(source, {("", "Relu"), ("", "Abs")})]
+    assert not list(legality.find_unexpanded(source, {("", "Neg"), ("there", "Relu")}))
+    found = [(p.node, p.op, p.domain, p.why) for p in legality.find_unexpanded(source, {("", "Relu"), ("", "Abs")})]
     why = (
         "the operator was to be replaced, but the converted model still has it (an error of opshift; please report it)"
     )

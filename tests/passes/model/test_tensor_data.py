@@ -133,7 +133,7 @@ def test_links_are_not_followed(tmp_path):
 def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidModel, match="external data 'pipe' cannot be read: no regular file"):
-        tensor_data.opened(tmp_path, DataPlace("pipe"))
+        tensor_data.open_file(tmp_path, DataPlace("pipe"))
 
 
 def test_a_file_that_cannot_hold_it_is_refused(tmp_path):
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_hold_it_is_refused(tmp_path):
         DataPlace("f", stamp=tensor_data.stamp_of(status)),
     ):
         assert tensor_data.misfit(found, status) == ""
-        tensor_data.opened(tmp_path, found).close()
+        tensor_data.open_file(tmp_path, found).close()
     for found, why in (
         (DataPlace("f", 9), "external data 'f' has 8 bytes; a tensor needs bytes 9 to 9"),
         (DataPlace("f", 2, 7), "external data 'f' has 8 bytes; a tensor needs bytes 2 to 9"),
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_hold_it_is_refused(tmp_path):
         (DataPlace("g"), "external data 'g' cannot be read: No such file or directory"),
     ):
         with pytest.raises(InvalidModel, match=why):
-            tensor_data.opened(tmp_path, found)
+            tensor_data.open_file(tmp_path, found)
 
 
 @pytest.mark.parametrize("length", [None, 8])
@@ -164,7 +164,7 @@ def test_bytes_are_read_from_their_place(tmp_path, length):
     (tmp_path / "f").write_bytes(b"head" + values.tobytes() + b"tail")
     entries = {"location": "f", "offset": 4} | ({} if length is None else {"length": length})
     tensor = stored(**entries)
-    made = tensor_data.loaded(tensor, str(tmp_path))
+    made = tensor_data.load_or_raise(tensor, str(tmp_path))
     assert onnx.numpy_helper.to_array(made).tolist() == [1.5, -2.0]
     assert (made.name, made.HasField("data_location"), len(made.external_data)) == ("w", False, 0)
     assert len(tensor.external_data) == len(entries)
@@ -178,7 +178,7 @@ def test_fields_of_a_model_file_are_read_together(tmp_path):
     tensor = stored()
     middle = 4 + 6
     tensor_data.mark(tensor, "f", "", [(4, middle), (middle + 2, middle + 2 + len(held) - 6)], None)
-    assert tensor_data.loaded(tensor, str(tmp_path)).float_data[:] == [1.5, -2.0]
+    assert tensor_data.load_or_raise(tensor, str(tmp_path)).float_data[:] == [1.5, -2.0]
 
 
 @pytest.mark.parametrize("entries", [{"location": "f", "offset": 4}, {"location": "g"}, {"location": "../f"}])
@@ -186,14 +186,14 @@ def test_what_cannot_be_had_is_none(tmp_path, entries):
     (tmp_path / "f").write_bytes(bytes(8))
     assert tensor_data.load(stored(**entries), str(tmp_path)) is None
     with pytest.raises(InvalidModel):
-        tensor_data.loaded(stored(**entries), str(tmp_path))
+        tensor_data.load_or_raise(stored(**entries), str(tmp_path))
     with pytest.raises(InvalidModel, match="the model was given without the path of its folder"):
-        tensor_data.loaded(stored(**entries), None)
+        tensor_data.load_or_raise(stored(**entries), None)
 
 
 def test_what_is_lent_is_no_file_and_ends():
-    with tensor_data.lent(lambda offset: bytes([offset] * 8)) as location:
+    with tensor_data.lend(lambda offset: bytes([offset] * 8)) as location:
         tensor = stored(location=location, offset=3)
-        made = tensor_data.loaded(tensor, None)
+        made = tensor_data.load_or_raise(tensor, None)
         assert (made.raw_data, made.HasField("data_location")) == (b"\3" * 8, False)
     assert tensor_data.load(tensor, None) is None

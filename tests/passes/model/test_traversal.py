@@ -59,8 +59,8 @@ def test_many_names_at_once_are_those_asked_for_one_by_one():
 def test_what_training_updates_is_known():
     body = "y, m, v = BatchNormalization<training_mode = {}>(x, s, b, mean, variance)"
     io = {"inputs": "float[N,3] x, float[3] s, float[3] b, float[3] mean, float[3] variance", "outputs": "float[N,3] y"}
-    assert traversal.updated(model(body.format(1), 15, **io)) == {"mean", "variance"}
-    assert traversal.updated(model("y = BatchNormalization(x, s, b, mean, variance)", 15, **io)) == set()
+    assert traversal.running_statistics(model(body.format(1), 15, **io)) == {"mean", "variance"}
+    assert traversal.running_statistics(model("y = BatchNormalization(x, s, b, mean, variance)", 15, **io)) == set()
 
 
 def test_what_nobody_reads_is_known_unless_training_may():
@@ -98,20 +98,20 @@ def test_the_names_that_a_body_gives():
 
 def test_names_that_mean_another_value_inside():
     source = nested()
-    assert traversal.shadowed(source) == {"a"}
+    assert traversal.find_shadowed(source) == {"a"}
     inner = source.graph.node[1].attribute[0].g
     inner.initializer.add(name="w")
-    assert traversal.shadowed(source) == {"a", "w"}
+    assert traversal.find_shadowed(source) == {"a", "w"}
     function = source.functions.add(name="F", input=["x"], output=["y"])
     function.node.add().CopyFrom(source.graph.node[1])
-    assert traversal.shadowed(source) == {"a", "w"}, "a function's names are its own"
+    assert traversal.find_shadowed(source) == {"a", "w"}, "a function's names are its own"
     function.input.append("v")
-    assert traversal.shadowed(source) == {"a", "w", "v"}
+    assert traversal.find_shadowed(source) == {"a", "w", "v"}
 
 
 def test_names_that_are_spoken_of_outside_of_nodes():
     source = nested()
-    assert traversal.referred(source) == set()
+    assert traversal.names_outside_nodes(source) == set()
     note = source.graph.quantization_annotation.add(tensor_name="a")
     note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="scale")
     info = source.training_info.add()
@@ -119,7 +119,7 @@ def test_names_that_are_spoken_of_outside_of_nodes():
     info.initialization.output.add(name="begun")
     info.update_binding.add(key="w2", value="made2")
     info.initialization_binding.add(key="w3", value="made3")
-    assert traversal.referred(source) == {"a", "scale", "w", "begun", "w2", "made2", "w3", "made3"}
+    assert traversal.names_outside_nodes(source) == {"a", "scale", "w", "begun", "w2", "made2", "w3", "made3"}
 
 
 def test_bodies_come_outer_before_inner():

@@ -223,7 +223,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     held.rename(tmp_path / "outside")
     held.symlink_to("../outside")
     with pytest.raises(InvalidModel, match="is a symbolic link"):
-        tensor_data.loaded(model_file.read(path).graph.initializer[0], str(tmp_path / "inside"))
+        tensor_data.load_or_raise(model_file.read(path).graph.initializer[0], str(tmp_path / "inside"))
 
 
 def test_an_attribute_that_nothing_reads_is_refused(tmp_path):

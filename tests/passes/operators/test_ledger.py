@@ -79,7 +79,7 @@ def test_an_operator_without_a_definition_says_why():
         for domain in DOMAINS[:2]
         for op in schemas.operators(domain)
         if (first := schemas.versions(domain, op)[0]) > 1
-        and not functions.defined(domain, op)
+        and not functions.has_definition(domain, op)
         and registry.step(domain, op, first) is None
     ]
     assert not silent

@@ -120,7 +120,7 @@ def test_a_branch_yields_a_value_of_its_own(node):
     assert (kept.output[0].type, changed.output[0].type) == (onnx.TypeProto(), tensor_type(TensorProto.FLOAT))
     assert (kept.name, changed.name) == ("kept", "changed")
     test = build.Greater("n", build.constant(0, TensorProto.INT64))
-    chosen = build.typed(build.If(test, then_branch=kept, else_branch=changed), TensorProto.FLOAT, [2, 3])
+    chosen = build.set_type(build.If(test, then_branch=kept, else_branch=changed), TensorProto.FLOAT, [2, 3])
     made = run(node, chosen)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert evaluate(made, {"x": x, "n": np.array(1)})[0].tolist() == x.tolist()

@@ -42,8 +42,8 @@ def test_every_operator_is_registered_in_the_one_file_that_the_table_names():
 
 def test_what_computes_in_integers_between_scales_takes_scales():
     """Asked of the names: each is of the family that the vendor calls so."""
-    of_vendor = {op for domain, op in vendor_files.quantized() if domain == MICROSOFT}
-    assert len(of_vendor) == len(vendor_files.quantized())
+    of_vendor = {op for domain, op in vendor_files.integer_operators() if domain == MICROSOFT}
+    assert len(of_vendor) == len(vendor_files.integer_operators())
     plain = {op for op in of_vendor if not op.startswith("QLinear")}
     assert plain == {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QAttention", "QEmbedLayerNormalization", "QGemm"}
     assert of_vendor - plain >= {"QLinearAdd", "QLinearConv", "QLinearMul", "QLinearSigmoid", "QLinearWhere"}

@@ -28,7 +28,7 @@ def calls(nodes):
 def test_made_values_take_over_the_names_of_outputs(node):
     build = node.build
     inner = build.Abs("x")
-    made = build.typed(build.Neg(inner), TensorProto.FLOAT, [2, 1])
+    made = build.set_type(build.Neg(inner), TensorProto.FLOAT, [2, 1])
     nodes = replace.take_over(node, [made, build.Cast(made, to=TensorProto.INT64)])
     assert calls(nodes) == [f"{inner} = Abs(x)", f"y = Neg({inner})", "z = Cast(y)"]
     assert node.scope.typed == {"y": tensor_type(TensorProto.FLOAT, [2, 1])}

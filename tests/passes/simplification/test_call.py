@@ -43,7 +43,7 @@ def test_what_a_rule_asks(space):
     top, cut = call(space, 1), call(space, 4)
     assert (top.op, top.opset, top.output, top.input(0), top.input(7), cut.input(3)) == ("TopK", 18, "b", "a", "", "")
     assert (top.attribute("axis"), top.attribute("sorted"), top.attribute("sorted", 1)) == (1, None, 1)
-    assert (top.ints(1), top.ints(0), top.ints(7), top.known(1), top.known(7)) == (
+    assert (top.ints(1), top.ints(0), top.ints(7), top.known_numbers(1), top.known_numbers(7)) == (
         [1],
         None,
         None,
@@ -66,9 +66,9 @@ def test_what_a_rule_asks(space):
 
 def test_who_makes_an_input(space):
     assert (call(space, 1).maker().op, call(space, 1).maker(1), call(space, 0).maker()) == ("Relu", None, None)
-    assert call(space, 1).made_by("Relu").op == "Relu"
-    assert call(space, 1).made_by("Abs") is None
-    assert call(space, 0).made_by("Relu") is None
+    assert call(space, 1).maker_if("Relu").op == "Relu"
+    assert call(space, 1).maker_if("Abs") is None
+    assert call(space, 0).maker_if("Relu") is None
     space.makers["x"] = space.scope.body.node[2]
     assert call(space, 0).maker() is None, "of a custom domain"
 
@@ -80,9 +80,9 @@ def test_who_reads_what(space):
     space.whole.fixed = frozenset("a")
     assert not call(space, 1).alone()
     top = call(space, 1)
-    assert [top.unused(index) for index in range(4)] == [False, True, True, True]
+    assert [top.is_unused(index) for index in range(4)] == [False, True, True, True]
     top.proto.output[0] = ""
-    assert call(space, 1).unused(0)
+    assert call(space, 1).is_unused(0)
 
 
 def test_attributes_are_set_and_removed(space):

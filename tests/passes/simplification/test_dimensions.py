@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 from opshift.passes.analysis.polynomial import add, multiply, symbol
 from opshift.passes.simplification import dimensions
-from opshift.passes.simplification.dimensions import SHAPED, broadcast, parts, product, quotient_of, stated
+from opshift.passes.simplification.dimensions import SHAPED, broadcast, parts, product, quotient_of, reshape_target
 from opshift.passes.simplification.workspace import KnownNumbers
 
 N, M = symbol("n"), symbol("m")
@@ -29,7 +29,7 @@ class Call:
     def input(self, index):
         return self.proto.input[index] if index < len(self.proto.input) else ""
 
-    def known(self, index):
+    def known_numbers(self, index):
         return self._known if index == 1 else None
 
     def ints(self, index):
@@ -176,7 +176,7 @@ def test_products_of_sizes():
     ],
 )  # fmt: skip
 def test_how_a_shape_is_stated(wanted, given, written):
-    assert stated(wanted, given) == written
+    assert reshape_target(wanted, given) == written
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ SHAPES = {
 def call(text, *, opset=18, exact=False, kinds=None):
     whole = SimpleNamespace(leans=False)
     space = SimpleNamespace(
-        opset=opset, exact=exact, whole=whole, known=VALUES.get, shape=SHAPES.get, learned={},
+        opset=opset, exact=exact, whole=whole, known_numbers=VALUES.get, shape=SHAPES.get, learned={},
         elem_type=lambda name: (kinds or {}).get(name, TensorProto.INT64),
     )  # fmt: skip
     space.numbers = {}
@@ -267,7 +267,7 @@ def test_what_an_axis_of_minus_1_is(total, rest, quotient):
     ],
 )  # fmt: skip
 def test_a_shape_that_means_dimensions_whatever_they_are(wanted, given, shape):
-    assert dimensions.stated(wanted, given) == shape
+    assert dimensions.reshape_target(wanted, given) == shape
     for n, m in itertools.product((1, 4), (1, 5)) if shape is not None else ():
         numbers = [_number(dim, n, m) for dim in given], [_number(dim, n, m) for dim in wanted]
         if np.prod(numbers[0]) == np.prod(numbers[1]):

@@ -100,21 +100,21 @@ def test_an_allowance_is_kept():
 
 def test_a_round_is_the_last_where_nothing_hangs_on_what_changed():
     whole = begun(model("a = Neg(x) b = Exp(a) y = Add(a, b)", 17, inputs="float[2] x", outputs="float[2] y"))
-    assert whole.settled()
+    assert whole.settle()
     whole.changed = 1
-    assert whole.settled()
+    assert whole.settle()
     whole.stirred = True
-    assert not whole.settled()
+    assert not whole.settle()
 
 
 def test_readers_that_went_let_a_round_follow():
     whole = begun(model("a = Neg(x) b = Exp(a) y = Add(a, b)", 17, inputs="float[2] x", outputs="float[2] y"))
-    assert whole.counted("b", 1)
-    assert not whole.counted("a", 1)
+    assert whole.check_uses("b", 1)
+    assert not whole.check_uses("a", 1)
     whole.changed = 1
-    assert whole.settled()
+    assert whole.settle()
     whole.model.graph.node[2].input[0] = "b"
-    assert not whole.settled()
+    assert not whole.settle()
     whole.begin()
     whole.changed = 1
-    assert whole.settled()
+    assert whole.settle()

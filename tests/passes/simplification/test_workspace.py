@@ -87,14 +87,14 @@ def test_arrays_are_read_once_and_up_to_a_size(space):
     ],
 )  # fmt: skip
 def test_numbers_of_small_constants_are_known(space, inside, name, numbers):
-    assert space.known(name) == inside.known(name) == numbers
+    assert space.known_numbers(name) == inside.known_numbers(name) == numbers
     assert not space.whole.leans
 
 
 def test_what_is_learned_holds_here_and_inside(space, inside):
     space.learn("a", (2, 5), KnownNumbers(True, (9,)), 7)
     for each in (space, inside):
-        assert (each.shape("a"), each.known("a"), each.elem_type("a")) == ((2, 5), KnownNumbers(True, (9,)), 7)
+        assert (each.shape("a"), each.known_numbers("a"), each.elem_type("a")) == ((2, 5), KnownNumbers(True, (9,)), 7)
     assert not space.whole.leans
     inside.learn("k", [3])
     assert (inside.shape("k"), space.shapes.get("k"), space.granted) == ((3,), None, set())
@@ -105,7 +105,7 @@ def test_what_is_learned_holds_here_and_inside(space, inside):
     assert inside.shape("y") == (1,)
     assert space.whole.leans
     space.whole.leans = False
-    assert space.known("y") is None
+    assert space.known_numbers("y") is None
     assert not space.whole.leans
 
 
@@ -153,7 +153,7 @@ def test_what_makes_a_result_makes_it_under_its_name(space):
     space.granted.add("n")
     space.alias["m"] = "n"
     assert space.stand_for("y", "n")
-    assert (space.makers["y"], space.shape("y"), space.known("y")) == (made, (2, 5), KnownNumbers(True, (9,)))
+    assert (space.makers["y"], space.shape("y"), space.known_numbers("y")) == (made, (2, 5), KnownNumbers(True, (9,)))
     assert (space.resolve("n"), space.resolve("m"), "y" in space.granted) == ("y", "y", True)
     assert not space.stand_for("y", "n"), "once"
     assert not space.stand_for("y", "x"), "nobody makes it here"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import ModelProto
-from opshift.passes.inputs.wanted import resolved, wanted
+from opshift.passes.inputs.wanted import parse_wanted, resolve
 from opshift.passes.model.traversal import bodies
 from opshift.passes.specialization import fixing
 
@@ -15,7 +15,7 @@ from opshift.verification.engines import OnnxRuntime
 
 def fixed(source: ModelProto, fix_shape: Any = None, given: Any = None, feeds: Mapping[str, Any] | None = None):
     """The model with these fixed; onnxruntime yields the same of it as of the source, which it judges."""
-    kept, asked = source.SerializeToString(), wanted(fix_shape, given)
+    kept, asked = source.SerializeToString(), parse_wanted(fix_shape, given)
     result = fixing.attempt(source, asked)
     made = result.model
     assert source.SerializeToString() == kept, "the caller's model was changed"
@@ -24,7 +24,7 @@ def fixed(source: ModelProto, fix_shape: Any = None, given: Any = None, feeds: M
     read = {name for body in bodies(made) for node in body.node for name in node.input}
     read |= {value.name for body in bodies(made) for value in body.output if hasattr(value, "name")}
     assert read >= {tensor.name for tensor in made.graph.initializer} - given_names(source), "a constant is left over"
-    of = resolved(asked, source)
+    of = resolve(asked, source)
     feeds = {**drawn(made), **(feeds or {})}
     before = OnnxRuntime(source).run({**feeds, **of.values})
     after = OnnxRuntime(made).run(feeds)

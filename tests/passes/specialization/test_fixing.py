@@ -6,7 +6,7 @@ import onnx.helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
-from opshift.passes.inputs.wanted import wanted
+from opshift.passes.inputs.wanted import parse_wanted
 from opshift.passes.specialization import fixing
 
 from tests.passes.specialization.support import fixed, ops, shape
@@ -290,7 +290,7 @@ WRONG = [
 @pytest.mark.parametrize("size", [1.5, -1, True, "two", (1, None)])
 def test_sizes_are_whole_numbers(size):
     with pytest.raises(ValueError, match="whole numbers"):
-        wanted({"N": size})
+        parse_wanted({"N": size})
 
 
 def test_numbers_of_numpy_are_sizes():
@@ -303,7 +303,7 @@ def test_what_the_model_does_not_take_is_said(sizes, values, why):
     inputs = "float[batch,3] x, float[batch] z, int64 sr"
     source = model("y = Add(x, x)", 18, inputs=inputs, outputs="float[batch,3] y")
     with pytest.raises(ValueError, match=why.replace("[", r"\[").replace("?", r"\?")):
-        fixing.attempt(source, wanted(sizes, values))
+        fixing.attempt(source, parse_wanted(sizes, values))
 
 
 def test_sizes_that_operators_do_not_take_are_said():
@@ -315,7 +315,7 @@ def test_sizes_that_operators_do_not_take_are_said():
         constants="float[2,2] w = {1.0,2.0,3.0,4.0}",
     )
     with pytest.raises(ValueError, match="cannot run at the sizes that are fixed"):
-        fixing.attempt(source, wanted("C=3"))
+        fixing.attempt(source, parse_wanted("C=3"))
 
 
 def test_sizes_that_a_branch_does_not_take_may_be_those_it_never_runs_on():
@@ -325,13 +325,13 @@ def test_sizes_that_a_branch_does_not_take_may_be_those_it_never_runs_on():
     source = model(body, 18, constants="float[2,1] a = {1.0,2.0}, float[3,1] b = {1.0,2.0,3.0}", **io)
     made = fixed(source, "N=1,C=2", {"c": True})
     assert ops(made) == ["MatMul"]
-    assert fixing.attempt(source, wanted("N=1,C=2")).model is not None
+    assert fixing.attempt(source, parse_wanted("N=1,C=2")).model is not None
 
 
 def test_a_sequence_cannot_be_set():
     source = model("y = SequenceAt(s, i)", 18, inputs="seq(float[N]) s, int64 i", outputs="float[?] y")
     with pytest.raises(ValueError, match="not a tensor"):
-        fixing.attempt(source, wanted(None, {"s": 1}))
+        fixing.attempt(source, parse_wanted(None, {"s": 1}))
 
 
 # --- annotations --------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_a_sequence_cannot_be_set():
 
 def test_all_that_follows_is_declared():
     source = model("a = MatMul(x, x) b = Transpose(a) y = Relu(b)", 18, inputs="float[2,2] x", outputs="float[2,2] y")
-    made = fixing.annotated(source).model
+    made = fixing.annotate(source).model
     assert not source.graph.value_info
     assert [shape(made, name) for name in "ab"] == [[2, 2], [2, 2]]
     assert {value.type.tensor_type.elem_type for value in made.graph.value_info} == {TensorProto.FLOAT}
@@ -347,19 +347,19 @@ def test_all_that_follows_is_declared():
 
 def test_what_is_known_already_is_not_said_again():
     source = model("a = Neg(x) y = Relu(a)", 18, inputs="float[2] x", outputs="float[2] y")
-    made = fixing.annotated(source).model
-    assert fixing.annotated(made).model == made
-    assert not fixing.annotated(made).changes
+    made = fixing.annotate(source).model
+    assert fixing.annotate(made).model == made
+    assert not fixing.annotate(made).changes
 
 
 def test_values_of_branches_are_declared_there():
     body = """y = If <then_branch = g () => (float[2] t) { u = Neg(x) t = Relu(u) },
                       else_branch = h () => (float[2] f) { f = Neg(x) }> (c)"""
-    made = fixing.annotated(model(body, 18, inputs="float[2] x, bool c", outputs="float[2] y")).model
+    made = fixing.annotate(model(body, 18, inputs="float[2] x, bool c", outputs="float[2] y")).model
     assert [value.name for value in made.graph.node[0].attribute[0].g.value_info] == ["u"]
 
 
 def test_sizes_that_nobody_knows_stay_open():
     body = "n = NonZero(x) y = Transpose(n)"
-    made = fixing.annotated(model(body, 18, inputs="float[N] x", outputs="int64[M,1] y")).model
+    made = fixing.annotate(model(body, 18, inputs="float[N] x", outputs="int64[M,1] y")).model
     assert shape(made, "n") == [1, None]

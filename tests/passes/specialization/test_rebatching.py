@@ -5,7 +5,7 @@ import onnx
 import onnx.parser
 import pytest
 from opshift.passes.inputs.sizes import batch
-from opshift.passes.inputs.wanted import NOTHING, wanted
+from opshift.passes.inputs.wanted import NOTHING, parse_wanted
 from opshift.passes.specialization import fixing, rebatching
 
 from opshift.verification.cutting import once_a_sample
@@ -233,7 +233,7 @@ def test_inputs_of_other_sizes_are_the_same_for_all_samples():
 
 def test_what_is_fixed_is_fixed_before():
     source = model("y = Mul(x, s)", 18, inputs="float[N,C] x, float s", outputs="float[N,C] y")
-    result = fixing.attempt(source, wanted("N=1,C=3", {"s": 2}), 4)
+    result = fixing.attempt(source, parse_wanted("N=1,C=3", {"s": 2}), 4)
     assert [shape(result.model, name) for name in "xy"] == [[4, 3], [4, 3]]
     assert result.batch.size == 1
 

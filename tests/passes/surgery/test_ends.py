@@ -6,7 +6,7 @@ import pytest
 from opshift.passes.errors import Refused
 from opshift.passes.inputs.ends import Ends, ends_of
 from opshift.passes.model.types import dims_of
-from opshift.passes.surgery.ends import changed
+from opshift.passes.surgery.ends import change_ends
 
 from tests.support import evaluate, model
 
@@ -23,7 +23,7 @@ def source():
 
 
 def ends(**asked):
-    return changed(source(), ends_of(**asked))[0]
+    return change_ends(source(), ends_of(**asked))[0]
 
 
 def names(values):
@@ -32,7 +32,7 @@ def names(values):
 
 def test_nothing_asked_is_the_model_itself():
     held = source()
-    assert changed(held, Ends()) == (held, ())
+    assert change_ends(held, Ends()) == (held, ())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_has_no_meaning_is_told(asked, why):
 def test_a_value_of_unknown_type_is_no_output():
     held = model("a = my.Op(x) y = my.Op(a)", 17, domains='"my" : 1', inputs="float[3] x", outputs="float[3] y")
     with pytest.raises(Refused, match="does not declare"):
-        changed(held, ends_of(add_output="a"))
+        change_ends(held, ends_of(add_output="a"))
 
 
 def test_values_between_become_outputs_with_their_types():
@@ -117,7 +117,7 @@ def test_branches_read_the_new_name():
     then = "then_branch = t () => (float[N,3] p) { p = Abs(x) }"
     other = "else_branch = e () => (float[N,3] q) { q = Neg(x) }"
     held = model(f"y = If<{then}, {other}>(c)", 17, inputs="float[N,3] x, bool c", outputs="float[N,3] y")
-    made, _ = changed(held, ends_of(rename=["x=image", "N=batch"]))
+    made, _ = change_ends(held, ends_of(rename=["x=image", "N=batch"]))
     found = evaluate(made, {"image": FED["x"], "c": np.array(True)})
     np.testing.assert_array_equal(found[0], np.abs(FED["x"]))
     assert dims_of(made.graph.node[0].attribute[0].g.output[0].type) == ["batch", 3]
@@ -126,6 +126,6 @@ def test_branches_read_the_new_name():
 def test_an_initializer_that_is_an_input_is_renamed_too():
     held = source()
     held.graph.input.add(name="w").type.CopyFrom(onnx.helper.make_tensor_type_proto(1, [3]))
-    made, _ = changed(held, ends_of(rename="w=weight"))
+    made, _ = change_ends(held, ends_of(rename="w=weight"))
     assert names(made.graph.initializer) == ["weight"]
     np.testing.assert_array_equal(evaluate(made, FED)[0], evaluate(source(), FED)[0])

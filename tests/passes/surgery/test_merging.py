@@ -160,3 +160,18 @@ def test_neither_model_is_changed():
     before = [held.SerializeToString(deterministic=True) for held in (one, other)]
     joined(one, other)
     assert [held.SerializeToString(deterministic=True) for held in (one, other)] == before
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [
+        ("h = Shape(x) b = Slice(h, z, o) r = Concat<axis = 0>(b, m) y = Reshape(x, r)", 2),
+        ("y = Concat<axis = 0>(x, x)", "rows"),  # not the size of the input, but twice that
+        ("b = Constant<value_ints = [2, 3]>() y = Expand(x, b)", "rows"),
+    ],
+)
+def test_a_size_of_an_output_is_that_of_an_input_under_another_name(body, size):
+    constants = "int64[1] z = {0}, int64[1] o = {1}, int64[1] m = {-1}"
+    one = model(body, 17, inputs="float[rows,3] x", outputs="float[Reshapey_dim_0,3] y", constants=constants)
+    made = joined(one, second(inputs="float[2,3] x")).model
+    assert dims_of(made.graph.input[0].type) == [size, 3]

@@ -104,7 +104,7 @@ def test_numbers_of_small_constants_are_those_of_large_ones(shape):
     for start in ends:
         array = np.resize(np.array([start, 0.1, -3, 2.0009766], np.float32), shape)
         held = onnx.numpy_helper.from_array(array, "w")
-        made = constants.converted(held, TensorProto.FLOAT16, None)
+        made = constants.convert_constant(held, TensorProto.FLOAT16, None)
         assert made.raw_data == array.astype(np.float16).tobytes()
         found = constants.numbers(held, TensorProto.FLOAT16, None)
         size = np.abs(array[np.isfinite(array)])

@@ -52,7 +52,7 @@ class _Draft:
         return at
 
 
-def compared(forest: Forest) -> Comparisons:
+def read_comparisons(forest: Forest) -> Comparisons:
     """The forest's nodes as comparisons; a node of another mode becomes several of them."""
     modes, t = forest.modes, forest.splits
     infinity = np.array(np.inf, t.dtype)
@@ -70,14 +70,14 @@ def compared(forest: Forest) -> Comparisons:
     draft = _Draft(len(modes))
     for at in np.flatnonzero(special).tolist():
         _write_out(draft, forest, at)
-    columns = [_grown(column, draft.size) for column in (forest.features, forms, thresholds, left, right)]
+    columns = [_grow(column, draft.size) for column in (forest.features, forms, thresholds, left, right)]
     for at, node in draft.nodes.items():
         for column, value in zip(columns, vars(node).values(), strict=True):
             column[at] = value
     return Comparisons(*columns)
 
 
-def _grown(column: Array, size: int) -> Array:
+def _grow(column: Array, size: int) -> Array:
     return np.concatenate([column, np.zeros(size - len(column), column.dtype)])
 
 

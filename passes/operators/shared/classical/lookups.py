@@ -15,7 +15,7 @@ OPSET = 19  # from which on strings are equal
 COMPARED = 256  # numbers that an element is compared with; among more, it is searched for by halves
 
 
-def looked_up(
+def look_up(
     node: Node, keys: Sequence[Any], key_kind: int, values: Sequence[Any], value_kind: int, default: Any
 ) -> str:
     """The values of the node's input, where each key stands once; what is no key becomes the default."""
@@ -34,7 +34,7 @@ def looked_up(
         )
         places = build.Where(inside, x, build.constant(len(keys), T.INT64))
     elif key_kind == T.STRING or len(keys) <= COMPARED:
-        places = _compared(node, x, keys, key_kind)
+        places = _compare(node, x, keys, key_kind)
     else:
         places = _search(node, x, keys, key_kind)
     if len(numbers) < len(keys):
@@ -43,7 +43,7 @@ def looked_up(
     return str(build.Gather(table, places, axis=0))
 
 
-def _compared(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
+def _compare(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
     """Each key that an element equals takes its place from that of the default, which is last."""
     build, count = node.build, len(keys)
     equal = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(list(keys), elem_type)), to=T.FLOAT)

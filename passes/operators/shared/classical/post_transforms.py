@@ -17,7 +17,7 @@ def checked_transform(node: Node) -> str:
     return str(name)
 
 
-def transformed(build: Builder, scores: str, transform: str, elem_type: int) -> str:
+def apply_transform(build: Builder, scores: str, transform: str, elem_type: int) -> str:
     """A matrix of scores, one column a class or target."""
     if transform == "SOFTMAX":
         return str(build.Softmax(scores, axis=1))

@@ -8,7 +8,7 @@ from typing import Protocol
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.classical.choices import Choices, is_faster
-from opshift.passes.operators.shared.classical.comparisons import compared
+from opshift.passes.operators.shared.classical.comparisons import read_comparisons
 from opshift.passes.operators.shared.classical.forest import Array, Forest
 from opshift.passes.operators.shared.classical.tables import Tables, arrange
 from opshift.passes.operators.shared.classical.traversal import Rows, leaves_reached, look_up
@@ -72,7 +72,7 @@ def totals(
     if not len(targets):
         return Totals([], "", lambda asked, told=False: False)
     votes = _merge(forest, targets, aggregate)
-    nodes = compared(forest)
+    nodes = read_comparisons(forest)
     order = np.arange(len(forest.roots))
     tables = arrange(forest.roots, nodes, order)
     owners = _targets_of_trees(tables, votes)
@@ -93,7 +93,7 @@ def totals(
         values = _by_leaf(walk, votes, aggregate, wide, most)
     if aggregate == AVERAGE:
         values = build.Div(values, build.constant(float(len(forest.roots)), wide))
-    return Totals(targets.tolist(), values, lambda asked, told=False: _voted(walk, votes, targets, asked, told))
+    return Totals(targets.tolist(), values, lambda asked, told=False: _find_voted(walk, votes, targets, asked, told))
 
 
 class _Reached:
@@ -120,7 +120,7 @@ class _Reached:
         return np.where(self.leaves >= 0, values[np.maximum(self.leaves, 0)], np.array(other, values.dtype))
 
 
-def _voted(walk: _Reached, votes: _Votes, targets: Array, asked: list[int], told: bool) -> str | bool:
+def _find_voted(walk: _Reached, votes: _Votes, targets: Array, asked: list[int], told: bool) -> str | bool:
     """Nothing is looked up for a target that each leaf of some tree votes for."""
     build, real = walk.build, walk.leaves >= 0
     casts = np.zeros((max(int(walk.leaves.max()), int(votes.leaves.max())) + 1, len(asked)), bool)

@@ -14,7 +14,7 @@ from opshift.passes.model.validity import fault
 from opshift.passes.operators.shared.classical.classes import Labels, class_labels, label_of
 from opshift.passes.operators.shared.classical.forest import has_doubles, parameter, read_ensemble, read_listed
 from opshift.passes.operators.shared.classical.numbers import rows_as, width
-from opshift.passes.operators.shared.classical.post_transforms import TRANSFORMS, checked_transform, transformed
+from opshift.passes.operators.shared.classical.post_transforms import TRANSFORMS, apply_transform, checked_transform
 from opshift.passes.operators.shared.classical.sums import AVERAGE, MAX, MIN, NOTHING, SUM, Totals, totals
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
@@ -71,8 +71,8 @@ def classify(node: Node, labels: Labels, transform: str, found: Totals, elem_typ
     else:
         if base and len(base) != len(labels.values):
             raise fault(f"base_values has {len(base)} entries for {len(labels.values)} classes", node.proto)
-        compared = _based(node, _all_columns(node, found, len(labels.values), elem_type), base, elem_type)
-        scores = transformed(node.build, compared, transform, elem_type)
+        compared = _add_base(node, _all_columns(node, found, len(labels.values), elem_type), base, elem_type)
+        scores = apply_transform(node.build, compared, transform, elem_type)
         if not base and found.voted(list(range(len(labels.values))), told=True) is not True:
             node.remarks.append("a class without votes has the score 0; onnxruntime never chooses it")
     return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, elem_type)]
@@ -216,7 +216,7 @@ def _all_columns(node: Node, found: Totals, count: int, elem_type: int) -> str:
     return str(build.Gather(padded, places, axis=1))
 
 
-def _based(node: Node, scores: str, base: list[float], elem_type: int) -> str:
+def _add_base(node: Node, scores: str, base: list[float], elem_type: int) -> str:
     return str(node.build.Add(scores, node.build.constant(base, elem_type))) if any(base) else scores
 
 
@@ -238,12 +238,12 @@ def _targets(
         score = _column(node, found, 0, elem_type)
         if found.targets and aggregate in NOTHING:
             score = _unless_absent(node, found, [0], score, elem_type)
-        score = _based(node, score, base, elem_type)
-        return transformed(build, score, transform if transform == "PROBIT" else "NONE", elem_type)
-    scores = _based(node, _all_columns(node, found, count, elem_type), base, elem_type)
+        score = _add_base(node, score, base, elem_type)
+        return apply_transform(build, score, transform if transform == "PROBIT" else "NONE", elem_type)
+    scores = _add_base(node, _all_columns(node, found, count, elem_type), base, elem_type)
     if any(base) or aggregate in NOTHING:
         scores = _unless_absent(node, found, list(range(count)), scores, elem_type)
-    return transformed(build, scores, transform, elem_type)
+    return apply_transform(build, scores, transform, elem_type)
 
 
 def _scores_of_one(node: Node, found: Totals, base: list[float], transform: str, elem_type: int) -> str:
@@ -251,8 +251,8 @@ def _scores_of_one(node: Node, found: Totals, base: list[float], transform: str,
     if len(base) > 1:
         raise fault(f"base_values has {len(base)} entries for 1 class", node.proto)
     node.remarks.append("chooses the only label, where onnxruntime returns 1 or 0")
-    score = _based(node, _column(node, found, 0, elem_type), base, elem_type)
-    return transformed(node.build, score, transform if transform == "PROBIT" else "NONE", elem_type)
+    score = _add_base(node, _column(node, found, 0, elem_type), base, elem_type)
+    return apply_transform(node.build, score, transform if transform == "PROBIT" else "NONE", elem_type)
 
 
 def _scores_of_two(
@@ -275,7 +275,7 @@ def _scores_of_two(
         alone = _scores_of_first(node, found, base, transform, elem_type, positive=positive)
     if second is not False:
         compared = _scores_of_both(node, found, base, elem_type)
-        both = transformed(build, compared, transform, elem_type), compared
+        both = apply_transform(build, compared, transform, elem_type), compared
     if second is True or second is False:
         return both if second else alone
     return str(build.Where(second, both[0], alone[0])), str(build.Where(second, both[1], alone[1]))
@@ -287,28 +287,30 @@ def _scores_of_first(
     """Votes for the first class alone are the second's score; the first's is what is left of 1, or their negative."""
     build, score = node.build, _column(node, found, 0, elem_type)
     if len(base) == 2:
-        compared = build.Concat(_based(node, score, base[:1], elem_type), _column(node, found, -1, elem_type), axis=1)
-        return transformed(build, compared, transform, elem_type), str(compared)
+        compared = build.Concat(
+            _add_base(node, score, base[:1], elem_type), _column(node, found, -1, elem_type), axis=1
+        )
+        return apply_transform(build, compared, transform, elem_type), str(compared)
     if transform == "PROBIT":
         raise CannotConvert(
             node,
             "leaves vote for one of two classes only, and with post_transform=PROBIT the other score is undefined",
         )
-    score = _based(node, score, base, elem_type)
+    score = _add_base(node, score, base, elem_type)
     left = positive and transform != "LOGISTIC"
     other = build.Sub(build.constant(1.0, elem_type), score) if left else build.Neg(score)
     compared = str(build.Concat(other, score, axis=1))
-    return transformed(build, compared, transform, elem_type) if transform == "LOGISTIC" else compared, compared
+    return apply_transform(build, compared, transform, elem_type) if transform == "LOGISTIC" else compared, compared
 
 
 def _scores_of_both(node: Node, found: Totals, base: list[float], elem_type: int) -> str:
     """Two base values make the second score the first's votes with a base value, and the first its negative."""
     build, first, second = node.build, _column(node, found, 0, elem_type), _column(node, found, 1, elem_type)
     if len(base) == 2:
-        second = _based(node, first, base[1:], elem_type)
+        second = _add_base(node, first, base[1:], elem_type)
         first = _unless_absent(node, found, [0], build.Neg(second), elem_type)
     elif base:
-        first = _unless_absent(node, found, [0], _based(node, first, base, elem_type), elem_type)
+        first = _unless_absent(node, found, [0], _add_base(node, first, base, elem_type), elem_type)
     elif found.targets == [0, 1]:
         return found.values
     return str(build.Concat(first, second, axis=1))

@@ -26,7 +26,7 @@ class Window:
         return (self.kernel - 1) * self.dilation + 1
 
     @property
-    def dilated(self) -> bool:
+    def is_dilated(self) -> bool:
         return self.dilation != 1 and self.kernel > 1
 
 
@@ -53,7 +53,7 @@ def windows(node: Node, auto: str = "") -> list[Window]:
 
 def _same(node: Node, window: Window, auto: str) -> Window:
     """SAME pads so that the output has ceil(size / stride) elements; with stride 1 any size does."""
-    if window.dilated:
+    if window.is_dilated:
         raise CannotConvert(
             node,
             f"runtimes disagree on the result of auto_pad={auto} with dilations",

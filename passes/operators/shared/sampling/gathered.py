@@ -72,7 +72,7 @@ def check_lengths(node: Node, axes: list[int]) -> None:
             raise CannotConvert(node, f"{name} has shape [{shown}]", supported=f"a vector of {length}")
 
 
-def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
+def axes_to_resize(node: Node, *, all_axes: bool = False) -> list[Axis]:
     """The axes whose elements are not just repeated as they are."""
     rank = node.rank()
     axes, dims = axes_of(node, rank), node.scope.shape(node.input(X)) or []
@@ -145,15 +145,15 @@ def note_aligned(node: Node, axes: list[Axis], how: Sampling) -> None:
         node.close(ALIGNED)
 
 
-def sampled(node: Node) -> str:
+def samples_by_gather(node: Node) -> str:
     """Every element of the result is gathered, or summed up from what is gathered."""
     how, x = sampling_of(node), node.input(X)
     if how.mode == "nearest" and how.exclude_outside:
         raise CannotConvert(node, "exclude_outside=1 with mode=nearest", supported="other modes")
     try:
-        axes = resized(node)
+        axes = axes_to_resize(node)
         note_aligned(node, axes, how)
-        x = sampled_along(node, x, axes, how)
+        x = sample_along(node, x, axes, how)
         if how.coordinates == "tf_crop_and_resize":
             x = _extrapolate(node, x, axes)
     except Unknown:
@@ -163,7 +163,7 @@ def sampled(node: Node) -> str:
     return str(node.build.Identity(x)) if x == node.input(X) else x
 
 
-def sampled_along(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
+def sample_along(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     if not all(along.result for along in axes):  # no element is left, whichever were chosen along the other axes
         for along in axes:
             x = node.build.Gather(x, [0] * along.result, axis=along.axis)
@@ -296,7 +296,7 @@ def _axes_at_runtime(node: Node, elem_type: int) -> list[RuntimeAxis]:
     build, rank = node.build, node.rank()
     axes, crops = axes_of(node, rank), node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     check_lengths(node, axes)
-    kept = _kept(node)
+    kept = _axes_of_same_size(node)
     shape = build.Cast(build.Shape(node.input(X)), to=elem_type)
     roi = build.Cast(node.input(ROI), to=elem_type) if crops else ""
     given = node.input(SIZES if has_sizes(node) else SCALES)
@@ -321,7 +321,7 @@ def _axes_at_runtime(node: Node, elem_type: int) -> list[RuntimeAxis]:
     return found
 
 
-def _kept(node: Node) -> set[int]:
+def _axes_of_same_size(node: Node) -> set[int]:
     """The axes that are known to keep their size."""
     rank = node.rank()
     if node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":

@@ -9,9 +9,9 @@ from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.sampling import places
 from opshift.passes.operators.shared.sampling.gathered import (
     Unknown,
+    axes_to_resize,
     note_aligned,
-    resized,
-    sampled,
+    samples_by_gather,
     sampling_of,
     width_of,
 )
@@ -37,16 +37,16 @@ def multiplied_along_each_axis(node: Node) -> str:
         or how.coordinates == "tf_crop_and_resize"
         or elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE)
     ):
-        return sampled(node)
+        return samples_by_gather(node)
     try:
-        axes = resized(node)
+        axes = axes_to_resize(node)
         if 0 in (node.scope.shape(node.input(0)) or []) or not all(along.result for along in axes):
-            return sampled(node)  # runtimes multiply no matrix by nothing
+            return samples_by_gather(node)  # runtimes multiply no matrix by nothing
         matrices = [(along.axis, _matrix(along, how, elem_type)) for along in axes]
     except (Unknown, Undecided):
-        return sampled(node)
+        return samples_by_gather(node)
     if not matrices or any(matrix.size > LARGEST for _, matrix in matrices):
-        return sampled(node)
+        return samples_by_gather(node)
     note_aligned(node, axes, how)
     node.close("sums several elements; an infinity spreads along its axis")
     wide = T.FLOAT if elem_type == T.FLOAT16 else elem_type

@@ -45,9 +45,9 @@ class Value:
         return self._with("Min", other)
 
     def _with(self, op: str, other: Value | float) -> Value:
-        return self.made(self.build.emit(op, [self.name, self.number(other).name]))
+        return self.make(self.build.emit(op, [self.name, self.number(other).name]))
 
-    def made(self, name: str) -> Value:
+    def make(self, name: str) -> Value:
         """Another value of the same type."""
         return Value(self.build, name, self.elem_type)
 
@@ -55,11 +55,11 @@ class Value:
         """A number as a constant of the same type."""
         if isinstance(other, Value):
             return other
-        return self.made(self.build.constant([other], self.elem_type))
+        return self.make(self.build.constant([other], self.elem_type))
 
     def apply(self, op: str) -> Value:
         """An operator of one operand."""
-        return self.made(self.build.emit(op, [self.name]))
+        return self.make(self.build.emit(op, [self.name]))
 
     def below(self, other: Value | float) -> str:
         """Where this is less, as bool."""
@@ -67,7 +67,7 @@ class Value:
 
     def where(self, chosen: str, other: Value | float) -> Value:
         """This where `chosen`, else the other."""
-        return self.made(self.build.Where(chosen, self.name, self.number(other).name))
+        return self.make(self.build.Where(chosen, self.name, self.number(other).name))
 
     def integers(self) -> str:
         return str(self.build.Cast(self.name, to=T.INT64))
@@ -89,7 +89,7 @@ class RuntimeAxis:
 def positions(along: RuntimeAxis, coordinates: str) -> Value:
     """Where each element of the result lies on the axis of the data."""
     build, size, result, scale = along.size.build, along.size, along.result, along.scale
-    x = size.made(build.Cast(flat_indices.count(build, build.Reshape(result.integers(), [])), to=size.elem_type))
+    x = size.make(build.Cast(flat_indices.count(build, build.Reshape(result.integers(), [])), to=size.elem_type))
     if coordinates == "asymmetric":
         return x / scale
     if coordinates == "tf_half_pixel_for_nn":
@@ -121,7 +121,7 @@ def nearest(x: Value, along: RuntimeAxis, how: Sampling) -> str:
 
 
 def _before_or_after(x: Value, along: RuntimeAxis) -> Value:
-    shrinks = x.made(x.build.Cast(along.scale.below(1.0), to=x.elem_type))
+    shrinks = x.make(x.build.Cast(along.scale.below(1.0), to=x.elem_type))
     before = x.apply("Floor")
     return before + (x.apply("Ceil") - before) * shrinks
 
@@ -166,8 +166,8 @@ def smooth(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
     build, squeezed = x.build, along.scale.at_most(1.0)
     first = (x.number(-1.0 if how.mode == "linear" else -2.0) / squeezed).apply("Floor") + 1.0
     taps = build.Reshape((first * -2.0 + 2.0).integers(), [])
-    offsets = x.made(build.Cast(flat_indices.count(build, taps), to=x.elem_type)) + first
-    x = x.made(build.Reshape(x.name, [-1, 1]))
+    offsets = x.make(build.Cast(flat_indices.count(build, taps), to=x.elem_type)) + first
+    x = x.make(build.Reshape(x.name, [-1, 1]))
     where = x.apply("Floor") + offsets
     d = ((where - x) * squeezed).apply("Abs")
     if how.mode == "linear":
@@ -177,7 +177,7 @@ def smooth(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
         weights = beside.where(x.number(1.0).below(d), _near(d, how.cubic_coeff_a))
     if how.exclude_outside:
         weights = x.number(0.0).where(beyond(where, along), weights)
-    total = x.made(build.ReduceSum(weights.name, [1], keepdims=1))
+    total = x.make(build.ReduceSum(weights.name, [1], keepdims=1))
     return _inside(where, along).integers(), weights / total
 
 

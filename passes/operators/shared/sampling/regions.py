@@ -25,7 +25,7 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     data_type = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
     rows = build.Transpose(node.input(0), perm=[0, 2, 3, 1])
-    rows = flat_indices.merged(node, rows, [batch, *sizes, channels], 3)
+    rows = flat_indices.merge_axes(node, rows, [batch, *sizes, channels], 3)
     rows = build.Cast(rows, to=data_type) if data_type != elem_type else rows
     image = build.Reshape(build.Mul(node.input(2), flat_indices.product(build, sizes)), [-1, 1, 1])
     y, x = (_Samples(node, k, sizes[k], (high, wide)[k], data_type, offset) for k in (0, 1))
@@ -36,14 +36,14 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
             weight = build.Reshape(build.Mul(weight_y, weight_x), column)
             parts.append(build.Mul(build.Gather(rows, place, axis=0), weight))
     dims = [None, *(count if isinstance(count, int) else None for count in (y.count, x.count))]
-    total = build.typed(build.Max(*parts) if mode == "max" else build.Sum(*parts), data_type, [*dims, None])
-    inside = build.typed(build.Reshape(build.And(y.inside, x.inside), column), T.BOOL, [*dims, 1])
+    total = build.set_type(build.Max(*parts) if mode == "max" else build.Sum(*parts), data_type, [*dims, None])
+    inside = build.set_type(build.Reshape(build.And(y.inside, x.inside), column), T.BOOL, [*dims, 1])
     total = build.Where(inside, total, build.constant(0, data_type))
     if y.taken and x.taken:
-        taken = build.typed(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
+        taken = build.set_type(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
         total = build.Where(taken, total, build.constant(_lowest(data_type) if mode == "max" else 0, data_type))
     bins: list[Size] = [high, y.ratio, wide, x.ratio]
-    if flat_indices.filled([channels]):
+    if flat_indices.is_never_empty([channels]):
         total = build.Reshape(total, flat_indices.vector(build, [-1, *bins, channels]))
         total = build.Transpose(_reduce(node, mode, total, y, x, [2, 4]), perm=[0, 3, 1, 2])
     else:  # a 0 stands where it is copied
@@ -64,8 +64,8 @@ def _reduce(node: Node, mode: str, total: str, y: _Samples, x: _Samples, axes: l
         return str(result)
     number, one = build.Reshape(build.Mul(y.grid, x.grid), [-1, 1, 1, 1]), build.constant(1, elem_type)
     if mode == "max":
-        none = build.typed(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
-        result = build.typed(
+        none = build.set_type(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
+        result = build.set_type(
             result, elem_type, [None, y.bins, x.bins, None] if axes == [2, 4] else [None, None, y.bins, x.bins]
         )
         return str(build.Where(none, build.constant(0, elem_type), result))

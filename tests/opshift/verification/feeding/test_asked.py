@@ -142,6 +142,8 @@ def test_test_data_of_onnx(source, tmp_path, capsys):
         (folder / "output_0.pb").write_bytes(b"")
     assert run(source, "--inputs", tmp_path / "data") == 0
     assert "tested on 2 inputs" in capsys.readouterr().out
+    assert run(source, "--inputs", folder, "--inputs", folder) == 0
+    assert "tested on 2 inputs" in capsys.readouterr().out
     assert run(source, "--inputs", folder) == 0
     assert "tested on 1 input:" in capsys.readouterr().out
     (folder / "input_2.pb").write_bytes((folder / "input_1.pb").read_bytes())

@@ -4,7 +4,7 @@ import numpy as np
 import onnx.parser
 import pytest
 from onnx import TypeProto
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.types import tensor_type
 
 from opshift.verification.engines import EngineError
@@ -85,7 +85,7 @@ def test_what_integers_are_where_their_meaning_does_not_fit():
 def test_integers_are_what_they_mean(body, inputs, expected):
     """Numbers in their places, or the range that many of them cover."""
     of = model(body, 17, inputs=inputs, outputs="float y", constants="float[5] w = {1, 2, 3, 4, 5}")
-    taken = required(of)
+    taken = required_inputs(of)
     made = filling.draw(taken, meanings(of, taken), DRAWN, filling.Choice(3))
     for name, numbers in expected.items():
         found = made[name].ravel().tolist()
@@ -274,7 +274,7 @@ def test_truths_of_several_rows_begin_with_a_true_one_and_end_with_a_false_one()
 
 def lengths(of, inputs, name, **choice):
     source = model(of, 17, inputs=inputs, outputs="float y", constants="float[1,1,3] w, float[1,1,1] r")
-    taken = required(source)
+    taken = required_inputs(source)
     return filling.draw(taken, meanings(source, taken), DRAWN, filling.Choice(**choice))[name].tolist()
 
 
@@ -317,6 +317,6 @@ def test_encoders_that_fail_at_other_categories_get_their_own(column):
         m (string[20,2] x) => (float[20,M,C] y) <int64[1] k0 = {{0}}, int64[1] k1 = {{1}}>
         {{ {" ".join(encoded)} y = Concat<axis = -1>(e0, e1) }}""".replace("'", '"')
     )
-    taken = required(source)
+    taken = required_inputs(source)
     columns = filling.draw(taken, meanings(source, taken), DRAWN, filling.Choice(3))["x"].T
     assert [set(column) for column in columns] == [set(cats) for cats in known]

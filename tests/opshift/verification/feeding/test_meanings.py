@@ -2,7 +2,7 @@
 
 import pytest
 from onnx import helper
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 
 from opshift.verification.feeding.meanings import meanings
 from tests.support import model
@@ -15,7 +15,7 @@ HELD += ", int64[2] both = {8, 9}"
 
 def of(body, inputs="int64[4] i", **io):
     made = model(body, 19, **{"inputs": inputs, "outputs": "float y", "constants": HELD, **io})
-    return meanings(made, required(made))
+    return meanings(made, required_inputs(made))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def of_node(op, index, count=5, more=()):
     names[index] = "i"
     made = model("y = Neg(x)", 19, inputs="float x, int64[4] i", outputs="float y")
     made.graph.node.extend([helper.make_node(op, names, ["m"]), *more])
-    return meanings(made, required(made))
+    return meanings(made, required_inputs(made))
 
 
 PLACES = {
@@ -162,7 +162,7 @@ def test_what_is_divided_and_what_divides(op):
 def test_masks_are_known_by_what_is_done_with_them(body):
     held = "int64[1] six = {6}, float one = {1}, float low = {-10000}, int64 zero = {0}"
     source = model(body, 17, inputs="int64[N,4] m", outputs="float y", constants=held)
-    assert meanings(source, required(source)).of["m"] == "mask"
+    assert meanings(source, required_inputs(source)).of["m"] == "mask"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_masks_are_known_by_what_is_done_with_them(body):
 def test_what_is_no_mask(body, expected):
     held = "int64[1] six = {6}, float one = {1}, float low = {-10000}, float half = {0.5}, float[9] v"
     source = model(body, 17, inputs="int64[N,4] m", outputs="float y", constants=held)
-    assert meanings(source, required(source)).of.get("m", "") == expected
+    assert meanings(source, required_inputs(source)).of.get("m", "") == expected
 
 
 @pytest.mark.parametrize(
@@ -196,37 +196,37 @@ def test_what_is_no_mask(body, expected):
 )
 def test_names_say_what_inputs_are(name, kind, expected):
     source = model(f"y = Abs({name})", 17, inputs=f"{kind}[N,4] {name}", outputs="float y")
-    assert meanings(source, required(source)).of.get(name, "") == expected
+    assert meanings(source, required_inputs(source)).of.get(name, "") == expected
 
 
 def test_a_name_says_more_than_a_division():
     source = model("y = Div(n, x_len)", 17, inputs="int64[4] x_len, int64[4] n", outputs="int64 y")
-    assert meanings(source, required(source)).of == {"n": "dividend", "x_len": "length"}
+    assert meanings(source, required_inputs(source)).of == {"n": "dividend", "x_len": "length"}
 
 
 def test_several_numbers_that_an_input_is_compared_with_are_its_classes():
     source = model("a = Unsqueeze(x, six) y = Equal(a, c)", 17, inputs="int64[N] x", outputs="bool y",
                    constants="int64[1] six = {1}, int64[4] c = {0, 1, 2, 3}")  # fmt: skip
-    found = meanings(source, required(source))
+    found = meanings(source, required_inputs(source))
     assert (found.of, found.below) == ({"x": "index"}, {"x": 4})
 
 
 def test_a_class_is_below_the_depth_of_its_code():
     source = model("y = OneHot(x, d, v)", 17, inputs="int64[N] x", outputs="float y",
                    constants="int64 d = {9}, float[2] v = {0, 1}")  # fmt: skip
-    assert meanings(source, required(source)).below == {"x": 9}
+    assert meanings(source, required_inputs(source)).below == {"x": 9}
 
 
 def test_a_table_may_be_quantized():
     source = model("c = DequantizeLinear(t, s) y = Gather(c, x)", 17, inputs="int64[N] x", outputs="float y",
                    constants="uint8[3,2] t = {1, 2, 3, 4, 5, 6}, float s = {1}")  # fmt: skip
-    assert meanings(source, required(source)).below == {"x": 3}
+    assert meanings(source, required_inputs(source)).below == {"x": 3}
 
 
 def test_tables_of_onnxruntime():
     body = "y, z = com.microsoft.EmbedLayerNormalization(x, t, w, p, k) u = com.microsoft.GatherBlockQuantized(q, v, s)"
     source = model(body, 17, inputs="int32[N,4] x, int32[N,4] t, int64[N] v", outputs="float y", domains='"com.microsoft" : 1',
                    constants="float[3,1] w = {1, 2, 3}, float p = {1}, float[2,1] k = {1, 2}, uint8[5,1] q = {1, 2, 3, 4, 5}, float s = {1}")  # fmt: skip
-    found = meanings(source, required(source))
+    found = meanings(source, required_inputs(source))
     assert found.of == {"x": "index", "t": "index", "v": "index"}
     assert found.below == {"x": 3, "t": 2, "v": 5}

@@ -1,7 +1,7 @@
 """What dynamic dimensions are taken for, and the sizes that two models take."""
 
 import pytest
-from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.interface import required_inputs
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
@@ -99,7 +99,7 @@ def test_large_models_are_run_on_smaller_images(monkeypatch):
 
 
 def shapes(one, other):
-    taken, others = (required(model("y = Relu(x)", 17, inputs=text, outputs="float y")) for text in (one, other))
+    taken, others = (required_inputs(model("y = Relu(x)", 17, inputs=text, outputs="float y")) for text in (one, other))
     return [
         [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.tensor_type.shape.dim]
         for kind in unite(taken, others).values()

@@ -6,7 +6,7 @@ import onnx.helper
 import onnx.shape_inference
 import pytest
 from opshift.passes.analysis.inferring.strict_inference import contradiction, mend
-from opshift.passes.inputs.wanted import wanted
+from opshift.passes.inputs.wanted import parse_wanted
 from opshift.passes.model.traversal import bodies
 from opshift.passes.specialization import fixing
 
@@ -31,7 +31,7 @@ def test_sizes_that_fit_the_frequencies_are_no_contradiction():
     body = "f = STFT(x, s, , n) y = MatMul(w, f)"
     io = {"inputs": "float[1,T,1] x, float[1,1,3,5] w", "outputs": "float[A,B,C,D] y", "constants": FRAMES["constants"]}
     source = model(body, 17, **io)
-    fixed = fixing.attempt(source, wanted(["x:1,16,1"], [])).model
+    fixed = fixing.attempt(source, parse_wanted(["x:1,16,1"], [])).model
     assert not contradiction(fixed, checked=False)
     assert [dim.dim_value for dim in fixed.graph.output[0].type.tensor_type.shape.dim] == [1, 3, 3, 2]
 

@@ -97,7 +97,7 @@ def test_constants_are_answers_unless_they_are_large(real):
     "look",
     [
         lambda made: made.producer(X[0]),
-        lambda made: made.held(Y[0]),
+        lambda made: made.initializer(Y[0]),
         lambda made: made.relabel_constant(X[0], 1, [3]),
         lambda made: made.hold("v", TensorProto()),
         lambda made: made.declare(X[0]),

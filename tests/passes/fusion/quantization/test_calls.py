@@ -49,7 +49,7 @@ D = "a = DequantizeLinear(x, s, z)"
 )
 def test_what_a_value_is_dequantized_from(body, found):
     of, _ = operands(body)
-    assert of.dequantized("a") == found
+    assert of.find_dequantized("a") == found
     assert of.zero_point("a") == (found.zero_point if found else "")
 
 
@@ -124,9 +124,9 @@ def test_the_same_scale_under_other_names():
 )
 def test_where_channels_are_brought(perm, turned):
     of, _ = operands(f"a = Transpose<perm = [{perm}]>(x) b = Transpose(x) c = Transpose<perm = [0,1]>(w)")
-    assert of.turned("a") == (("x", turned) if turned else ("a", ""))
-    assert [of.turned(name) for name in "bc"] == [("b", ""), ("c", "")]
-    assert of.turned("x") == ("x", "")
+    assert of.find_transposed("a") == (("x", turned) if turned else ("a", ""))
+    assert [of.find_transposed(name) for name in "bc"] == [("b", ""), ("c", "")]
+    assert of.find_transposed("x") == ("x", "")
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_integers_that_are_widened(body, found):
 def test_who_reads_a_value_alone():
     of, _ = operands(f"{D} b = Relu(a) c = Relu(b) e = Neg(b)")
     assert [of.alone(name) for name in ("a", "b", "c", "y")] == [True, False, False, False]
-    assert of.made_by("b", "Neg", "Relu").op_type == "Relu"
-    assert of.made_by("b", "Neg") is of.made_by("b", "Relu", domain="own") is of.made_by("x", "Relu") is None
+    assert of.maker_if("b", "Neg", "Relu").op_type == "Relu"
+    assert of.maker_if("b", "Neg") is of.maker_if("b", "Relu", domain="own") is of.maker_if("x", "Relu") is None
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_types_that_there_are_kernels_of():
 def stays(make, body, inputs, kind=T.UINT8, attributes=None, **named):
     of, build = operands(body, **named)
     call = FloatCall(of.scope.body.node[-2], inputs, [], attributes or {}, "s", "z")
-    assert calls.tried(make, of, build, call, kind) is None
+    assert calls.try_make(make, of, build, call, kind) is None
     with pytest.raises(Stays) as found:
         make(of, build, call, kind)
     return str(found.value)
@@ -226,7 +226,7 @@ def test_why_calls_stay_on_floats():
     computed = "one zero point is computed and the result's is constant, which crashes onnxruntime"
     assert (
         stays(
-            requantized.chosen,
+            requantized.choice_of_integers,
             "a = DequantizeLinear(x, s, fz) b = DequantizeLinear(x, s, z) f = Where(n, a, b)",
             ["n", "a", "b"],
         )

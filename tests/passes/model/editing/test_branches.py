@@ -20,10 +20,10 @@ def calls(nodes):
 def test_a_condition_takes_a_branch():
     other = onnx.parser.parse_graph("h () => (float[2] v) { v = Neg(x) }")
     node = onnx.helper.make_node("If", ["c"], ["y"], else_branch=other, then_branch=INNER)
-    assert [branches.taken(node, condition).name for condition in (True, False, 1, 0)] == ["g", "h", "g", "h"]
+    assert [branches.branch_of(node, condition).name for condition in (True, False, 1, 0)] == ["g", "h", "g", "h"]
     del node.attribute[0]
-    assert (branches.taken(node, True) or branches.taken(node, False)).name in "gh"
-    assert None in (branches.taken(node, True), branches.taken(node, False))
+    assert (branches.branch_of(node, True) or branches.branch_of(node, False)).name in "gh"
+    assert None in (branches.branch_of(node, True), branches.branch_of(node, False))
 
 
 @pytest.mark.parametrize("fresh", [None, lambda name: f"{name}_new"])
@@ -43,7 +43,10 @@ def test_what_a_branch_yields_has_the_names_of_outside(fresh):
 
 def test_what_a_graph_is_given_stands_for_its_inputs():
     graph = onnx.parser.parse_graph("g (float[2] i, float[2] j) => (float[2] v) { v = Add(i, j) }")
-    assert calls(branches.inlined(graph, [("v", "y"), ("i", "z")], {"i": "x"})) == ["y = Add(x, j)", "z = Identity(x)"]
+    assert calls(branches.inline_branch(graph, [("v", "y"), ("i", "z")], {"i": "x"})) == [
+        "y = Add(x, j)",
+        "z = Identity(x)",
+    ]
 
 
 def test_names_are_changed_at_any_depth():

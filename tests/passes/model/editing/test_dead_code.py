@@ -61,7 +61,7 @@ def test_what_graphs_read_from_outside_is_read():
     held = source.SerializeToString()
     assert not dead_code.drop_unused(source, {"b"})
     assert source.SerializeToString() == held
-    assert dead_code.freed(source.graph.node[-1]) == ["c", "b", "b"]
+    assert dead_code.names_read(source.graph.node[-1]) == ["c", "b", "b"]
     assert dead_code.drop_unused(source, {"w"})
     assert made_by(source.graph) == ["y"]
 

@@ -25,7 +25,7 @@ def test_what_is_kept_stays_in_its_order(kept, left):
 
 def raw(name):
     body = NodeProto(op_type=name).SerializeToString()
-    return fields.tag(onnx.GraphProto.NODE_FIELD_NUMBER) + fields.sized(body)
+    return fields.tag(onnx.GraphProto.NODE_FIELD_NUMBER) + fields.prefix_length(body)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_a_node_among_those_in_its_place_is_moved():
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 16383, 16384, 1 << 40, (1 << 64) - 1])
 def test_numbers_of_varying_length(value):
-    data = fields.encoded(value)
+    data = fields.encode_number(value)
     assert fields.varint(b"ab" + data + b"cd", 2) == (value, 2 + len(data))
-    assert onnx.TensorProto.FromString(b"\x10" + fields.encoded(value & 127)).data_type == value & 127
+    assert onnx.TensorProto.FromString(b"\x10" + fields.encode_number(value & 127)).data_type == value & 127
     if value < 20000:
-        assert fields.sized(bytes(value)) == data + bytes(value)
+        assert fields.prefix_length(bytes(value)) == data + bytes(value)
 
 
 def test_a_number_that_does_not_end():

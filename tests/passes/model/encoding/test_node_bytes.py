@@ -6,7 +6,7 @@ import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
 from opshift.passes.model.encoding import node_bytes
-from opshift.passes.model.encoding.fields import sized
+from opshift.passes.model.encoding.fields import prefix_length
 
 from tests.support import model
 
@@ -33,9 +33,9 @@ def test_names_of_any_length(inputs: int, outputs: int, size: int, named: bool) 
         rest.ClearField(field)
     values = node_bytes.Values()
     assert read(node, values) == (rest.SerializeToString(), inputs, outputs)
-    assert values.made == {sized(name.encode()): 0 for name in node.output if name}
-    assert values.early == {sized(name.encode()) for name in node.input}
-    assert values.nodes == ([sized(node.name.encode())] if node.HasField("name") else [])
+    assert values.made == {prefix_length(name.encode()): 0 for name in node.output if name}
+    assert values.early == {prefix_length(name.encode()) for name in node.input}
+    assert values.nodes == ([prefix_length(node.name.encode())] if node.HasField("name") else [])
     assert values.omitting == [0] * (list(node.input) + list(node.output)).count("")
     assert node_bytes.texts(node_bytes.names(data, inputs + outputs)) == [*node.input, *node.output, node.name]
 
