@@ -38,5 +38,5 @@ def listen(by: Heard | None) -> Iterator[None]:
 
 
 def relay(by: Heard) -> None:
-    """Let all that is told in this process go to another one."""
+    """Send all progress of this process to another one."""
     _relay[:] = [by]

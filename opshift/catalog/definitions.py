@@ -150,7 +150,7 @@ def of_vendors() -> Iterator[Definition]:
 
 
 def refused_operators() -> dict[tuple[str, str], str]:
-    """Why operators have no definition, of vendors or of ai.onnx.ml."""
+    """Say why some operators of vendors or of ai.onnx.ml have no definition, by domain and name."""
     ops = [(domain, op) for domain in (*schemas.VENDORS, "ai.onnx.ml") for op in definable.operators(domain)]
     return {op: held.why for op in ops if (held := registry.definition(*op)) is not None and held.why}
 

@@ -214,7 +214,7 @@ def _cell(text: str) -> str:
 
 
 def list_changes(opset: int) -> list[str]:
-    """What the installed onnx changes at an opset, and whether it has been decided."""
+    """List what the installed onnx changes at an opset; a line says UNDECIDED if no decision is registered."""
     from opshift.passes.model import tabulate
 
     lines = []

@@ -224,7 +224,7 @@ def limits(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _list_types(table: Table, schema: schemas.Schema) -> Iterator[dict[str, Any]]:
-    """The types, if some of those that were tried never ran; of inputs that only have one, that, too."""
+    """List the types that ran, and the only types of inputs; nothing if every type ran."""
     seen: dict[str, bool] = {}
     for name, values in table.columns.items():
         if name.startswith("T"):

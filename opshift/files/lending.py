@@ -48,7 +48,7 @@ class Loan(NamedTuple):
 
 @contextmanager
 def lend(model: Any) -> Iterator[Loan]:
-    """What a user gave as a message; the weights of an `onnx_ir.Model` are not in it, but can be read meanwhile."""
+    """Lend a model as a message. Weights of an `onnx_ir.Model` stay outside, and can be read while this lasts."""
     if _is_ir(model):
         from opshift.passes import bridge
 

@@ -273,7 +273,7 @@ class Draft:
         return self._path
 
     def read_back(self) -> ModelProto:
-        """The model as it was written, read back from its file, with references to the data as they lie now."""
+        """Read the written model back from its file, with references to data files as they are now."""
         temporary, _ = self._pending[-1]
         model = read(temporary)
         moved = {

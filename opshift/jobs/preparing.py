@@ -266,7 +266,7 @@ class Merged(NamedTuple):
 
     @property
     def is_converted(self) -> bool:
-        """Whether one of them was converted to the opset of the other."""
+        """Whether one of the two models was converted to the opset of the other."""
         return any(change.source != change.target for change in self.changes)
 
     @property

@@ -58,7 +58,7 @@ class Oracle:
         self.runtime, self._reference = runtime, reference
 
     def ask(self, sample: Sample) -> tuple[list[Any], bool] | None:
-        """What a sample yields, and whether onnxruntime said it; None where neither does."""
+        """Run a sample in onnxruntime, else in onnx.reference; returns the outputs, and whether onnxruntime ran it."""
         for worker, model in ((self.runtime, loadable(sample.model)), (self._reference, sample.model)):
             found = worker.ask(Run(model.SerializeToString(), [sample.feeds]))
             if isinstance(found, Yield) and found.outputs:
@@ -74,7 +74,7 @@ class Kinds:
         self._missing, self._castable = set(missing), set(castable)
 
     def measure(self, bases: Iterable[Base]) -> dict[str, Types]:
-        """By type variable: the types of `bases`, and of what is made of the first ones, that ran or did not."""
+        """Measure which types run: those of `bases`, and those of variants of the first ones; by type variable."""
         held = list(bases)
         ran: dict[str, set[str]] = {}
         failed: dict[str, set[str]] = {}

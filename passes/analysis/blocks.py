@@ -125,7 +125,7 @@ def without_views(model: ModelProto, folder: str | None) -> ModelProto:
 
 
 def undo_blocks(weights: Any, width: int, *, inputs: bool) -> Any:
-    """The weights of a convolution whose output channels lie in blocks, and its input channels with `inputs`."""
+    """Put blocked output channels of a convolution's weights in plain order; with `inputs`, input channels too."""
     outer, inner, height, across = weights.shape
     if inputs:
         split = weights.reshape(outer // width, inner // width, height, across, width, width)
@@ -186,7 +186,7 @@ class _BlockedGraph:
                 self.real.update({other: inner for other in self.blocked if self._find(other) == root})
 
     def real_inputs(self) -> Iterator[tuple[str, int]]:
-        """How many channels are real in what convolutions take, where that is known, by what they make."""
+        """Count the real input channels of convolutions, without the padding of blocks, by the convolution's output."""
         for node in self._convolutions:
             if (count := self.real.get(node.input[0])) is not None:
                 yield node.output[0], count

@@ -11,7 +11,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder
@@ -43,15 +43,19 @@ _TOLERANCES: dict[int, float] = {TensorProto.FLOAT16: 1e-3, TensorProto.BFLOAT16
 def reshape_value(build: Builder, name: str, dims: Sequence[int]) -> str:
     """A value in another shape, or as a vector for [-1]; an initializer gets a copy of it, unread."""
     scope = build.scope
-    held = scope.initializers.get(name)
+    held, made = scope.initializers.get(name), scope.producer(name)
+    if made is not None and not default_domain(made.domain) and made.op_type in ("Reshape", "Unsqueeze"):
+        shape = scope.shape(made.input[0])
+        if shape is not None and (shape == list(dims) or (len(shape) == 1 and list(dims) == [-1])):
+            return str(made.input[0])
     if held is None:
         return str(build.Reshape(name, list(dims)))
     copy = TensorProto()
     copy.CopyFrom(held)
     copy.dims[:] = dims if -1 not in dims else [prod(held.dims)]
-    made = str(scope.context.names.fresh(name))
-    scope.hold(made, copy)
-    return made
+    fresh = str(scope.context.names.fresh(name))
+    scope.hold(fresh, copy)
+    return fresh
 
 
 _MOST = 1 << 20  # elements of a table that is read

@@ -45,7 +45,7 @@ class Clues:
         return dims[-1] if dims else None
 
     def spell_axes(self, axes: Axes, dropped: int = 0) -> Axes | None:
-        """Axes as they are written, of which the result lacks some: not negative, which needs the rank below opset 11.
+        """Write axes as not negative. Without a rank they stay, from opset 11 on. The result lacks `dropped` axes.
 
         Over negative axes without elements, onnxruntime 1.31 sums up nothing instead of 0.
         """

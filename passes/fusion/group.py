@@ -22,6 +22,8 @@ LARGEST = 96  # nodes of a definition that is written out
 _WIDTHS: dict[int, int] = {T.DOUBLE: 53, T.FLOAT: 24, T.FLOAT16: 11, T.BFLOAT16: 8}
 CONSTANT = frozenset((NUMBER, ONES, TENSOR, VECTOR))
 """Kinds of terms that hang on no value."""
+_STAYING = frozenset(("Cast", "Equal", "Identity", "Mul", "Reshape", "Squeeze", "Transpose", "Unsqueeze", "Where"))
+"""What prepares an input, and may stay for others that read it too."""
 _SILENT = frozenset(("Identity", "Constant"))
 
 
@@ -120,14 +122,14 @@ class Grouping:
             return None
         inside, names, doubled = walked
         inside |= self._constants_of(index, inside)
-        if not self._is_closed(index, inside):
+        if (closed := self._closed(index, inside)) is None:
             return None
         for name in self._above(doubled):
             if self._reader.elem_type(name) == elem_type:
                 names.setdefault(self._reader.term(name), name)
         held = {variable: self._input_for(term, turned[term], names) for variable, term in found.bound.items()}
         known = {variable: given for variable, given in held.items() if given is not None}
-        return Group(frozenset(inside), known) if len(known) == len(held) else None
+        return Group(frozenset(closed), known) if len(known) == len(held) else None
 
     def fits(self, index: int, pattern: Pattern, group: Group) -> bool:
         """Whether the operator gives the shape that the nodes gave."""
@@ -177,7 +179,7 @@ class Grouping:
         return inside, names, doubled
 
     def _input_for(self, term: int, moved: Moved | None, names: Mapping[int, str]) -> Held | None:
-        """What an input gets that stands for a term, of which there is a value, or of what it is moved from."""
+        """Find what the call reads for a term: its value, or what it is a Transpose, a Reshape or a sum of."""
         if term in names:
             return Held(names[term])
         if moved is None or moved.term not in names or (moved.plus >= 0 and moved.plus not in names):
@@ -241,7 +243,7 @@ class Grouping:
         return given.elem_type
 
     def _find_move(self, term: int) -> Moved | None:
-        """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
+        """Find the term that this one is a Transpose, a Reshape or a sum of, if a node can do that again."""
         key = self._terms.keys[term]
         if self._terms.is_op(term, "Transpose"):
             return Moved(key.operands[0], perm=key.parameter)
@@ -274,10 +276,20 @@ class Grouping:
             at = self._uses.makers.get(name)
         return found
 
-    def _is_closed(self, index: int, inside: set[int]) -> bool:
-        """Whether nobody else reads what the nodes make, but for the result."""
-        for at in inside - {index}:
-            for name in self._nodes[at].output:
-                if name in self._uses.pinned or not inside.issuperset(self._uses.users.get(name, ())):
-                    return False
-        return True
+    def _closed(self, index: int, inside: set[int]) -> set[int] | None:
+        """The nodes whose results nobody else reads, but for that of the group; None if others than views are read.
+
+        Those stay: Unsqueeze in front of RotaryEmbedding may be there once for all layers.
+        """
+        held, again = set(inside), True
+        while again:
+            read = [at for at in held - {index} if self._is_read_outside(at, held)]
+            if any(self._uses.ops[at] not in _STAYING for at in read):
+                return None
+            held.difference_update(read)
+            again = bool(read)
+        return held
+
+    def _is_read_outside(self, at: int, inside: set[int]) -> bool:
+        uses = self._uses
+        return any(n in uses.pinned or not inside.issuperset(uses.users.get(n, ())) for n in uses.made[at])

@@ -190,7 +190,7 @@ class Matcher:
             yield from self._each(ps[1:], ss[1:], held)
 
     def _parts_without_variables(self, parts: Mapping[int, float]) -> list[tuple[int, float]]:
-        """Those of some parts that are no variables; what matches anything comes last."""
+        """Leave out parts that are variables; a broadcast vector, which matches almost anything, comes last."""
         fixed = [(part, weight) for part, weight in parts.items() if self._own.keys[part].kind != VARIABLE]
         return sorted(fixed, key=lambda part: self._is_column(part[0]))
 

@@ -197,7 +197,7 @@ class Proposals:
         return any(True for _ in matcher.all(term))
 
     def _without_scales(self, pattern: Pattern, found: GraphMatch) -> Iterator[GraphMatch]:
-        """The same with a number at an input that has no name without it, and not in the float."""
+        """Offer the match with a factor in the input instead of the attribute."""
         for name, variables in self._families[pattern.call.op].scaled.items():
             for variable in variables:
                 number = found.floats.get(name, 1.0)

@@ -383,7 +383,7 @@ def _defaults(op: str, opset: int) -> dict[str, bytes]:
 
 @cache
 def _output_type_rule(op: str, opset: int) -> tuple[int, int]:
-    """The input whose element type an operator's result has, else -1; and the type that it always has, else 0."""
+    """Find the input whose element type the result has (-1 if none), and the type that it always has (0 if none)."""
     schema = schemas.schema("", op, opset)
     made = schema.output(0) if schema else None
     if schema is None or made is None:

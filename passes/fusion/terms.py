@@ -318,7 +318,7 @@ def _put(terms: Terms, coefficient: float, powers: dict[int, float], term: int) 
 
 
 def _remove_shift(terms: Terms, axes: Key, exponential: int) -> int:
-    """What Softmax takes: x for x - Max(x), which is the same along the axes."""
+    """Read x - Max(x) under a Softmax as x: a shift along the axes changes nothing."""
     inner: int = terms.keys[exponential].operands[0]
     constant, members = terms.members(inner)
     for part, coefficient in members.items():

@@ -70,7 +70,7 @@ def terms(symbol: str) -> list[str] | None:
 
 
 def evaluate_sum(parts: list[str], held: Mapping[str, int], size: int) -> int:
-    """What such a sum is, where names that are not `held` are of this size."""
+    """Compute a sum of sizes such as `past + 1`; names that `held` lacks have this size."""
     total, factor, sign = 0, 1, 1
     for index, part in enumerate(parts):
         if part in ("+", "-"):

@@ -41,7 +41,7 @@ NOTHING = Wanted()
 
 
 def parse_wanted(fix_shape: Sizes | None = None, set_: Values | None = None) -> Wanted:
-    """The same from what was typed, or given in Python.
+    """Read sizes and values of inputs, from the command line or from Python.
 
     Raises:
         ValueError: it has no meaning.
@@ -88,7 +88,7 @@ class ResolvedInputs:
 
 
 def resolve(of: Wanted, model: ModelProto) -> ResolvedInputs:
-    """What is wanted as sizes and arrays of this model.
+    """Turn wanted sizes and values into dimensions and arrays of this model's inputs.
 
     Raises:
         ValueError: it has no such input or dimension, or one of another rank, size or type.

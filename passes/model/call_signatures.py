@@ -141,7 +141,7 @@ class Survey:
         return found
 
     def call_counts(self) -> Iterator[Counter[Callee]]:
-        """How often each operator is called in the main graph, and then in each function."""
+        """Count the calls of each operator, in the main graph and then in each function."""
         for first in (self.graph, *self.functions):
             found, pending = Counter[Callee](), [first]
             for layout in pending:

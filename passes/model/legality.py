@@ -156,7 +156,7 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
 
 
 def find_unexpanded(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal]:
-    """Every node, at any depth, whose operator was to be expanded; conversion leaves none."""
+    """Refuse every node, at any depth, whose operator should have been expanded. A check: conversion leaves none."""
     for body in bodies(model):
         for node in body.node:
             domain = default_domain(node.domain)

@@ -241,7 +241,7 @@ def load(of: TensorProto, folder: str | None) -> TensorProto | None:
 
 @contextmanager
 def lend(read: Callable[[int], bytes]) -> Iterator[str]:
-    """A location that is no file: while this lasts, `read` yields the bytes of what lies there, told its offset."""
+    """Offer a location for external data that is no file: while this lasts, `read` returns the bytes at an offset."""
     location = f"opshift:{os.urandom(8).hex()}"
     _lent[location] = read
     try:

@@ -38,7 +38,8 @@ def may_hold(node: NodeProto) -> bool:
 
 def holding(body: Body) -> list[tuple[int, NodeProto]]:
     """The nodes that may hold graphs, with their places."""
-    return [(index, node) for index, node in enumerate(body.node) if may_hold(node)]
+    apart = graphless()
+    return [(index, node) for index, node in enumerate(body.node) if node.op_type not in apart or node.domain]
 
 
 def bodies(model: ModelProto) -> Iterator[Body]:
@@ -158,7 +159,7 @@ def names_outside_nodes(model: ModelProto, held: Iterable[Body] | None = None) -
 
 
 def running_statistics(model: ModelProto) -> set[str]:
-    """The running mean and variance of training, which onnxruntime updates where they lie."""
+    """List running means and variances of training, which onnxruntime updates in place."""
     return {
         name
         for body in bodies(model)

@@ -111,6 +111,6 @@ def vector(of: Layer, sizes: Sequence[Size]) -> str:
 
 
 def reshape(of: Layer, name: str, sizes: Sequence[Size]) -> str:
-    """A value of these dimensions, 0 among them."""
+    """Reshape a value; a dimension may be 0."""
     empty = any(size == 0 for size in sizes) or any(isinstance(size, str) for size in sizes)
     return str(of.build.Reshape(name, vector(of, sizes), allowzero=1 if empty else None))

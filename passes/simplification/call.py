@@ -96,7 +96,7 @@ class Call:
             return found
 
     def maker_if(self, op: str, index: int = 0) -> Call | None:
-        """The same, if it is a call of this operator."""
+        """Find the node that makes an input, if it is a call of this operator."""
         made = self.maker(index)
         return made if made is not None and made.op == op else None
 
@@ -106,7 +106,7 @@ class Call:
         return not self.space.is_protected(name) and self.space.whole.check_uses(name, 1)
 
     def is_unused(self, index: int) -> bool:
-        """Whether nobody reads an output, or it is left out."""
+        """Whether an output is unused or left out."""
         name = self.outputs[index] if index < len(self.outputs) else ""
         return not name or self.space.whole.check_uses(name, 0)
 

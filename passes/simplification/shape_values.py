@@ -44,7 +44,7 @@ def _follow(call: Call) -> None:
 
 
 def _check_known_shape(call: Call) -> bool:
-    """Whether the dimensions of the output are known as numbers, of which nothing more follows."""
+    """Check whether all dimensions of the output are known numbers, so that nothing more follows."""
     whole = call.space.whole
     leans, whole.leans = whole.leans, False
     known = call.space.shape(call.output)

@@ -170,7 +170,7 @@ class Visit:
         """Visit the graphs that a node holds, where a whole body is visited."""
 
     def _replace_control_flow(self, node: NodeProto) -> list[NodeProto] | None:
-        """What takes the place of an If or a Loop whose course is known, where a whole body is visited."""
+        """Replace an If or a Loop whose course is known; only a visit of whole bodies does so."""
         return None
 
     def _fold(self, call: Call) -> bool:

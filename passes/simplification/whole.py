@@ -87,14 +87,14 @@ class Whole:
         self.uses.update(self.fixed)
 
     def check_uses(self, name: str, count: int) -> bool:
-        """Whether a value is used so often; where it is used more, that is noted: fewer may be left after the round."""
+        """Check whether a value is used `count` times. More uses are noted, as fewer may be left after the round."""
         used = self.uses[name]
         if used > count:
             self._crowded[name] = max(count, self._crowded.get(name, 0))
         return used == count
 
     def settle(self) -> bool:
-        """Whether another round would change nothing; uses are counted again for it."""
+        """Count uses again, and say whether another round would change nothing."""
         if not self.changed or self.stirred:
             return not self.changed
         self._held = self._census()

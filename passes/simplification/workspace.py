@@ -194,7 +194,7 @@ class Workspace:
         return self.whole.context.inference.sizes(scope.path, name)
 
     def known_numbers(self, name: str) -> KnownNumbers | None:
-        """What is known of a small integer scalar or vector."""
+        """Look up known elements of a small integer scalar or vector."""
         space: Workspace | None = self
         while space is not None:
             if name in space.numbers:

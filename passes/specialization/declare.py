@@ -124,7 +124,7 @@ def _graphs(model: ModelProto) -> list[tuple[Path, GraphProto]]:
 
 
 def _type_to_declare(inference: Inference, path: Path, name: str) -> TypeProto | None:
-    """What is inferred of a value; of one whose sizes hold of 1 or more alone, no symbols."""
+    """Find the inferred type to declare; without symbols, if its sizes assume dynamic sizes of at least 1."""
     found = inference.type(path, name)
     if found is None or name not in inference.granted:
         return found

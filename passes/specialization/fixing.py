@@ -84,7 +84,7 @@ def _of_any_number(
 
 
 def follow_fixed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> list[Change]:
-    """Compute in the model itself what follows of sizes and inputs that are fixed in it; returns what was done."""
+    """Fold what becomes constant by fixed sizes and inputs. Changes the model itself, and returns the changes."""
     with blaming(model):
         changes = follow(model, frozenset(wanted.values), folder)
         declare.mend(model)

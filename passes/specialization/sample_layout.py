@@ -75,7 +75,7 @@ def concatenate(call: Batched) -> Sequence[Where]:
 
 
 def cut_slice(call: Batched) -> Sequence[Where]:
-    """What is cut along the axis of the samples is all of it."""
+    """Find the batch axis behind a Slice, which must keep the whole batch."""
     if call.opset < 10:
         starts, ends, axes = call.attribute("starts"), call.attribute("ends"), call.attribute("axes")
         steps = None

@@ -109,7 +109,7 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
 
 
 def _find_lacking(problem: Problem) -> Refusal | None:
-    """Why it is of no use: operators that read most of the weights take the type from another opset on."""
+    """Refuse if the operators that read most of the weights take the type only from a later opset on."""
     whole, lacking, first = 0, 0, 0
     op = ""
     for value in problem.values():

@@ -521,7 +521,7 @@ class Problem:
             self.stay(variable, lacks(node, value, self, place))
 
     def _add_inputs(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
-        """Add what a body is given, as it is declared; what has no variable keeps its type."""
+        """Add the inputs of a body with their declared types; an input without a variable keeps its type."""
         for formal, variable in zip(list(inner.graph.input)[at:], variables, strict=False):
             elem_type, form = describe_type(formal.type)
             if elem_type:

@@ -131,7 +131,7 @@ class Staying:
                 pending += [value.place.find(name) for name in maker.input]
 
     def _read_kept_before(self) -> dict[str, str]:
-        """What an earlier run kept, by the name of the first output."""
+        """Read from the metadata which nodes an earlier run kept, with the reason, by their first output."""
         if not self.problem.wanted.narrows:
             return {}
         for entry in self.problem.model.metadata_props:

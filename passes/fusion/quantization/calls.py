@@ -89,7 +89,7 @@ def check_kernel(of: Operands, elem_type: int, x: str, w: str) -> None:
 
 
 def try_make(make: Make, of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
-    """What `make` makes; None also where the call stays."""
+    """Call `make`; None if it raises `Stays`."""
     try:
         return make(of, build, call, elem_type)
     except Stays:

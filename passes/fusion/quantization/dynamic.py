@@ -58,7 +58,7 @@ def _is_end(of: Operands, name: str, x: str, end: str) -> bool:
 
 
 def _is_quantized_zero(of: Operands, zero: str, divisor: str, x: str) -> bool:
-    """Whether a zero point is 0 less the least element, quantized itself."""
+    """Whether a zero point is QuantizeLinear of 0 minus the least element."""
     node = of.maker_if(zero, "QuantizeLinear")
     minus = of.maker_if(node.input[0], "Sub") if node is not None else None
     if node is None or minus is None or node.attribute or input_at(node, 2) or node.input[1] != divisor:
@@ -67,7 +67,7 @@ def _is_quantized_zero(of: Operands, zero: str, divisor: str, x: str) -> bool:
 
 
 def _is_rounded_zero(of: Operands, zero: str, scale: str, x: str) -> bool:
-    """The same as the text of ONNX has it: divided, subtracted from 0, cut off, rounded and cast."""
+    """Whether a zero point is 0 minus the least element, divided, clipped, rounded and cast, as in ONNX's text."""
     cast = of.maker_if(zero, "Cast")
     round_ = of.maker_if(cast.input[0], "Round") if cast is not None and value_of(cast, "to", 0) == T.UINT8 else None
     clip = of.maker_if(round_.input[0], "Clip") if round_ is not None else None

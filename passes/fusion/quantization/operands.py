@@ -64,7 +64,7 @@ class Operands:
         return all(self.scope.shape(name) in ([], [1]) for name in names if name)
 
     def find_dequantized(self, name: str) -> Dequantized | None:
-        """What a value is dequantized from, with a scale in float32."""
+        """Find the integers, scale and zero point that a value is dequantized from; the scale must be float32."""
         node = self.maker_if(name, "DequantizeLinear")
         if (
             node is None
@@ -134,7 +134,7 @@ class Operands:
         return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), elem_type, "zero_point")
 
     def _describe_operand(self, name: str) -> str:
-        """What an operand is that is not dequantized."""
+        """Say why an operand does not count as dequantized, for the report."""
         node = self.scope.maker(name)
         if node is not None and node.op_type == "DequantizeLinear":
             return "an operand is dequantized in blocks, or with other types"
@@ -149,7 +149,7 @@ class Operands:
         return one is not None and one == another
 
     def find_transposed(self, name: str) -> tuple[str, str]:
-        """What a Transpose brings the channels of, and where to: to the second axis or to the last."""
+        """Find the input of a Transpose that moves channels to the second axis or to the last, and say which."""
         node = self.maker_if(name, "Transpose")
         perm = (
             list(next((attribute_value(a) for a in node.attribute if a.name == "perm"), ())) if node is not None else []

@@ -23,7 +23,7 @@ def reason(of: Operands, node: NodeProto, *, is_wanted: bool) -> str:
 
 
 def _why_in_floats(of: Operands, node: NodeProto) -> str:
-    """Why what a node makes does not become integers; empty where it does."""
+    """Say why the result of a node stays in floats; empty if it becomes integers."""
     readers = of.uses.users.get(node.output[0], [])
     if not of.alone(node.output[0]):
         count = len(readers)

@@ -213,7 +213,7 @@ def _global_mean(reader: Reader, node: NodeProto) -> int | None:
 
 
 def _clip(reader: Reader, node: NodeProto) -> int | None:
-    """Clip, whose bounds were attributes below opset 11."""
+    """Read a Clip; below opset 11 its bounds are attributes."""
     if not _floats(reader, node):
         return None
     given = {a.name: a.f for a in node.attribute}

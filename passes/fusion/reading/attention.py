@@ -52,7 +52,7 @@ def _contract(reader: Reader, node: NodeProto) -> int | None:
 
 
 def _masked_scores(reader: Reader, node: NodeProto) -> int | None:
-    """Adding 0 to what is allowed and -inf to the rest is choosing what is allowed, and -inf."""
+    """Read scores plus Where(allowed, 0, -inf) as Where(allowed, scores, -inf)."""
     if len(node.input) == 2:
         terms, pair = reader.terms, [reader.term(name) for name in node.input]
         for bias, scores in (pair, pair[::-1]):

@@ -77,7 +77,7 @@ def _join(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> D
 
 
 def _dims_of_slice(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
-    """Those of a Slice of one axis with known bounds, or from its start to some size."""
+    """Read the dimensions of a Slice along one axis, with constant bounds or from 0 to some size."""
     if before is None or len(node.input) < 4:
         return None
     ends, known = reader.elements(node.input[2]), reader.ints(node.input[2])

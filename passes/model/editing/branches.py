@@ -30,7 +30,7 @@ def inline_branch(
     given: Mapping[str, str],
     fresh: Callable[[str], str] | None = None,
 ) -> list[NodeProto]:
-    """Copies of the nodes of a graph, whose inputs are `given` by name; what else they make gets fresh names.
+    """Copy the nodes of a graph in place of its call; `given` maps its inputs, and inner values get fresh names.
 
     It yields, pair by pair, a value of its own as one outside. Without `fresh` it keeps its names.
     """

@@ -62,7 +62,7 @@ _AT_ONCE = 1024  # nodes
 
 
 def _find_unread(held: Iterable[Body], names: set[str]) -> set[str]:
-    """Those of `names` that nothing reads; the search ends where all of them are found."""
+    """Find names that nothing reads; stops once all names were seen to be read."""
     missing = {name for name in names if name}
     for body in held if missing else ():
         missing.difference_update(results(body))
@@ -78,7 +78,7 @@ def _reads(body: Body) -> list[str]:
 
 
 def names_read(node: NodeProto) -> list[str]:
-    """What a node reads, and what the graphs that it holds read from outside: what they make goes with them."""
+    """List the values that a node and its subgraphs read, without those that the subgraphs make."""
     inner = _inside(node)
     made = {name for body in inner for held in body.node for name in held.output}
     return [*node.input, *(name for body in inner for name in _reads(body) if name not in made)]

@@ -47,7 +47,7 @@ def _flatten(node: Node, build: Builder, axis: int, *, open_sizes: bool = False)
 
 
 def _flatten_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) -> str:
-    """The same where there is anything to normalize: Reshape would not take every shape of nothing, nor would inference
+    """Flatten if the tensor has elements: Reshape does not take every shape of an empty tensor, nor does inference
     where a function is called with one."""
     return unless_empty(node, lambda build: _flatten(node, build, axis, open_sizes=open_sizes), "normalized")
 

@@ -126,7 +126,7 @@ def _normalize(node: Node, x: str) -> str:
 
 
 def _share_keys(node: Node, x: str, layout: _Layout) -> str:
-    """One key for each head of the values, of which several share it."""
+    """Repeat each key for all heads of the values that share it."""
     build, many = node.build, layout.heads // layout.queries
     if many == 1:
         return x

@@ -42,7 +42,7 @@ def linear_attention(node: Node) -> list[str]:
 
 
 def _with_rank(node: Node, index: int, name: str = "") -> str:
-    """An input whose rank can be told, without which onnxruntime does not run the body of LinearAttention."""
+    """Reshape an input of unknown rank: without the rank onnxruntime does not run the body of LinearAttention."""
     name = name or node.input(index)
     if not name or node.build.scope.shape(name) is not None:
         return name

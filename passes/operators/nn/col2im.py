@@ -139,7 +139,7 @@ def _sum(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
 
 
 def _sum_of_layers(node: Node, x: str, axes: list[Axis]) -> str:
-    """Where all columns are known: as many layers of them as fall on the pixel that gets the most."""
+    """Sum layers of columns, if all columns are known: as many layers as columns fall on one pixel at most."""
     build, total = node.build, ""
     for layer in _layers(axes):
         part = build.Gather(x, build.constant(layer, T.INT64), axis=2)

@@ -153,7 +153,7 @@ def one_less_held(node: Node) -> str:
 
 
 def _is_before(node: Node, place: str, most: int) -> list[str]:
-    """Whether the place lies before 1, before 2 and so on."""
+    """Compare a position with 1, 2 and so on up to `most`: is it before?"""
     return [node.build.Less(place, node.build.constant(at, T.INT64)) for at in range(1, most + 1)]
 
 

@@ -42,7 +42,7 @@ def scalar(node: Node, index: int) -> str:
 
 
 def dequantize(node: Node, at: int, *, scale: int = 0, zero: int = 0) -> str:
-    """What is held with one scale: values, scale and zero point in a row, unless numbers tell where they stand."""
+    """Dequantize an input with one scale; the scale and the zero point are the next two inputs, unless given."""
     values, *of = (node.input(at), scalar(node, scale or at + 1), scalar(node, zero or at + 2))
     return str(node.build.DequantizeLinear(values, *of))
 
@@ -54,7 +54,7 @@ def quantize(node: Node, y: str, scale: int, elem_type: int) -> str:
 
 
 def dequantize_along(node: Node, at: int, scale: int, zero: int, axis: int) -> str:
-    """The same with one scale for all, or one for each element of an axis, or a shape of them that is broadcast.
+    """Dequantize an input with one scale, with one for each element of an axis, or with scales to be broadcast.
 
     `axis` is -1 for the columns of a matrix and -2 for its rows.
     """

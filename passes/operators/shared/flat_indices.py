@@ -217,7 +217,7 @@ def merge_axes(node: Node, name: str, dims: list[Size], axes: int) -> str:
 
 
 def is_never_empty(dims: Sequence[Size]) -> bool:
-    """Whether no size can be 0."""
+    """Whether all sizes are constant and none is 0."""
     return all(isinstance(dim, int) and dim for dim in dims)
 
 

@@ -239,7 +239,7 @@ def _valid(node: Node) -> str:
 
 
 def _is_running(node: Node) -> str:
-    """Of shape (time, 1, 1): whether some sequence has not ended yet."""
+    """Compute for each step whether some sequence goes on, of shape (time, 1, 1)."""
     build = node.build
     longest = build.ReduceMax(_int64(node), keepdims=0)
     return str(build.Unsqueeze(build.Less(_times(node), longest), [2]))

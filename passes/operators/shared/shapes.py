@@ -69,7 +69,7 @@ def share_along(node: Node, name: str, axis: int, parts: Size) -> Size:
 
 
 def reshape_behind(node: Node, name: str, kept: int, sizes: Sequence[Size]) -> str:
-    """A value with its first axes kept, none of which tells what a -1 beside it is where it may be 0."""
+    """Reshape the axes behind the first `kept` ones; a -1 would be unclear where one of those may be 0."""
     build = node.build
     if is_never_empty(sizes):
         return str(build.Reshape(name, [0] * kept + [size for size in sizes if isinstance(size, int)]))

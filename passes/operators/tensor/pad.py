@@ -144,7 +144,7 @@ def _pad_integers(build: Builder, x: str, elem_type: int, how: dict[str, object]
 
 
 def _fill_padding(node: Node, pads: list[int], elem_type: int) -> str:
-    """A float attribute cannot hold the value: zeros are padded, and the value chosen where they lie."""
+    """Pad zeros, and select the value there, as a float attribute cannot hold it."""
     build, x, how = node.build, node.input(0), dict[str, object](pads=pads)
     zeros = build.ConstantOfShape(build.Shape(x))
     padded = build.Cast(build.emit("Pad", [zeros], {**how, "value": 1.0}), to=T.BOOL)

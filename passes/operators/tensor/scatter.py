@@ -154,7 +154,7 @@ def scatter_by_coordinates(node: Node) -> str:
 
 
 def combine_outside(*known: str) -> Step:
-    """For a version whose reduction takes `known` at most."""
+    """Make a step down to a version that knows only the reductions `known`."""
 
     @says("Combined updates with the data before writing them, as the attribute reduction did not exist")
     def combine_before_scattering(node: Node) -> Replacement:

@@ -105,7 +105,7 @@ def _steps(node: Node, name: str, out: list[Size]) -> list[Size]:
 
 
 def _gather_alike(node: Node) -> str:
-    """The same with all values expanded to one shape first."""
+    """Select by Gather after all values were expanded to one shape."""
     build, (chosen, x, y) = node.build, node.inputs
     ranks = [None if (shape := node.scope.shape(name)) is None else len(shape) for name in node.inputs]
     rank = None if None in ranks else max(r for r in ranks if r is not None)

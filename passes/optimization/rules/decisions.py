@@ -51,7 +51,7 @@ def _decide(call: Call) -> bool | None:
 
 
 def _rank_for_readers(space: Workspace, name: str, far: int) -> int | None:
-    """The rank that a node of this body needs of a value; None where none tells. What nobody reads is gone by now."""
+    """Find the rank that a reader of a value needs; None if no reader tells. Unused nodes are gone by now."""
     for node in space.whole.readers(name) if far else ():
         if default_domain(node.domain) or not node.output or not _is_here(space, node):
             continue

@@ -34,7 +34,7 @@ def scale_in_layer(call: Call) -> Outcome:
 
 
 @says("Merged a multiplication into the weights after it")
-@rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True)
+@rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True, settles=True)
 def scale_before_layer(call: Call) -> Outcome:
     made = call.maker()
     if made is None or made.op not in ("Mul", "Div") or not call.alone():
@@ -82,7 +82,7 @@ def _scale(call: Call, made: Call, factors: list[float | None]) -> Outcome:
 
 
 def _scale_constant(call: Call, index: int, factor: float) -> TensorProto | None:
-    """A constant times a number; None for what is no constant, or needed by others, or would not be what it was."""
+    """Multiply a float constant; None if it is large and used elsewhere, or if products overflow or vanish."""
     import onnx.numpy_helper
 
     held = call.array(index)

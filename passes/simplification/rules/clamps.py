@@ -16,7 +16,7 @@ _CLIP_OF_DOUBLES = 12  # the opset from which on onnxruntime has it
 
 
 def _find_bound(call: Call) -> tuple[str, Any] | None:
-    """What a Max or Min bounds, and the bound."""
+    """Find the input that a Max or Min bounds, and the constant bound."""
     elem_type = call.elem_type(0)
     if (
         len(call.inputs) != 2

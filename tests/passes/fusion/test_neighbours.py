@@ -42,6 +42,33 @@ def test_found_beside_what_the_normal_form_mixes_it_with(call, before, after, pl
     assert verdict.status == FOUND, verdict
 
 
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("RotaryEmbedding({}, f, g)", "itself", "constant -", "a function"),
+        Case("Attention({}, k, v)", "itself", "constant -", "a function"),
+        Case("Attention({}, k, v, m)", "Reshape", "Pow", "an If"),
+        Case("GroupNormalization<num_groups=2>({}, s4, b4)", "itself", "constant -", "a function"),
+    ],
+    ids=str,
+)
+def test_operators_that_share_what_prepares_an_input_are_found(case):
+    """A function is expanded where it is called, where one Unsqueeze or Transpose of an input is made for all."""
+    assert judge(case).status == FOUND
+
+
+@pytest.mark.newest
+def test_what_prepares_an_input_stays_for_others():
+    inputs = "float[2,3,4,4] x, float[2,4,2] f, float[2,4,2] g"
+    made = written_out("y = RotaryEmbedding(x, f, g)", 23, "RotaryEmbedding", inputs=inputs, outputs="float[2,3,4,4] y")
+    angles = next(node.output[0] for node in made.graph.node if node.op_type == "Unsqueeze")
+    made.graph.output.add(name=angles).type.tensor_type.elem_type = 1
+    folded = fold.attempt(made).model
+    assert [node.op_type for node in folded.graph.node] == ["Unsqueeze", "RotaryEmbedding"]
+    check_values(made, folded, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("before", ["", "Neg", "Clip", "Shrink", "itself"])
 def test_what_exporters_write_as_one_node_is_found_without_being_named(before):
     """Shrink is what F.softshrink and F.hardshrink of PyTorch become."""

@@ -44,7 +44,7 @@ def look_up(
 
 
 def _compare(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
-    """Each key that an element equals takes its place from that of the default, which is last."""
+    """Find the index of each element among the keys by Equal; the last index, the default's, if no key fits."""
     build, count = node.build, len(keys)
     equal = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(list(keys), elem_type)), to=T.FLOAT)
     away = build.MatMul(equal, build.constant(np.arange(count) - count, T.FLOAT))

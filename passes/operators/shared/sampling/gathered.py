@@ -73,7 +73,7 @@ def check_lengths(node: Node, axes: list[int]) -> None:
 
 
 def axes_to_resize(node: Node, *, all_axes: bool = False) -> list[Axis]:
-    """The axes whose elements are not just repeated as they are."""
+    """List the axes along which elements change, in size or in value."""
     rank = node.rank()
     axes, dims = axes_of(node, rank), node.scope.shape(node.input(X)) or []
     crops = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"

@@ -75,3 +75,62 @@ def test_a_gemm_of_constants_is_computed():
     made = optimized(source)
     assert [node.op_type for node in made.graph.node] == ["Add"], show(made)
     check_values(source, made, {"x": np.eye(2, dtype=np.float32)}, rtol=0, atol=0)
+
+
+TURNED = {"inputs": "float[N,3,4] x, float[N,1,4] k", "outputs": "float[A,B,C] y"}
+"""Two Transposes turn [N,3,4] and [N,1,4] into [N,4,3] and [N,4,1], which go together as before."""
+
+
+@pytest.mark.parametrize(
+    ("between", "outputs", "after"),
+    [
+        ("s = Sqrt(r) y = Transpose<perm=[0,2,1]>(s)", "[A,B,C]", "y = Sqrt(x)"),
+        (
+            "s = Mul(r, r) y = Transpose<perm=[2,0,1]>(s)",
+            "[A,B,C]",
+            "t1 = Mul(x, x)\ny = Transpose<perm=[1, 0, 2]>(t1)",
+        ),
+        (
+            "q = Transpose<perm=[0,2,1]>(k) p = Mul(q, q) s = Add(r, p) y = Transpose<perm=[1,2,0]>(s)",
+            "[A,B,C]",
+            "t1 = Mul(k, k)\nt2 = Add(x, t1)\ny = Transpose<perm=[2, 1, 0]>(t2)",
+        ),
+        (
+            "s = Max(r, half) u = Unsqueeze(s, last) y = Transpose<perm=[0,3,1,2]>(u)",
+            "[A,B,C,D]",
+            "t1 = Max(x, 0.5)\nt2 = Unsqueeze(t1, [-1])\ny = Transpose<perm=[0, 3, 2, 1]>(t2)",
+        ),
+        (
+            "s = Max(r, half) u = Unsqueeze(s, first) y = Transpose<perm=[3,0,1,2]>(u)",
+            "[A,B,C,D]",
+            "t1 = Max(x, 0.5)\nt2 = Unsqueeze(t1, [0])\ny = Transpose<perm=[2, 0, 1, 3]>(t2)",
+        ),
+    ],
+)
+def test_transposes_around_elementwise_nodes_are_one(between, outputs, after):
+    constants = f"{SHAPES}, int64[1] last = {{-1}}, int64[1] first = {{0}}"
+    io = TURNED | {"outputs": f"float{outputs} y"}
+    feeds = FEEDS | {"k": DATA[:, 1:2]}
+    check_optimized(f"r = Transpose<perm=[0,2,1]>(x) {between}", after, constants=constants, feeds=feeds, **io)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "s = Softmax(r) y = Transpose<perm=[0,2,1]>(s)",
+        "s = Mul(r, k) y = Transpose<perm=[0,2,1]>(s)",
+        "q = Transpose<perm=[0,1,2]>(k) s = Mul(r, each) y = Transpose<perm=[0,2,1]>(s)",
+        "q = Transpose<perm=[2,1,0]>(k) s = Mul(r, q) y = Transpose<perm=[0,2,1]>(s)",  # another order
+        "s = Relu(r) y = Transpose<perm=[0,2,1]>(s) z = ReduceMax<keepdims=0>(r)",
+    ],
+)
+def test_transposes_around_other_nodes_stay(nodes):
+    source = model(
+        f"r = Transpose<perm=[0,2,1]>(x) {nodes}",
+        18,
+        constants="float[3] each = {1.0, 2.0, 3.0}",
+        inputs="float[3,3,3] x, float[3,3,3] k",
+        outputs="float[A,B,C] y" + (", float z" if "z =" in nodes else ""),
+    )
+    made = show(optimized(source))
+    assert made.count("Transpose<") == (3 if "2,1,0" in nodes else 2), made
