@@ -138,11 +138,12 @@ def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verificat
     """
     from opshift.passes.types.door import probes
     from opshift.verification.ends import compare_runs, run_ends
+    from opshift.verification.verify import apart
 
     ends = run_ends(probes(narrowed.base, narrowed.types, source.folder))
     if ends.why:
         return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
-    runs = compare_runs(source, after, wanted)
+    runs = apart(compare_runs, source, after, wanted)
     said = f"{ends.kinds} kinds of nodes compute the same at the limits of their ranges" if ends.kinds else ""
     remarks = (*found.remarks, *filter(None, [said]))
     if runs.status == DIFFERENT:

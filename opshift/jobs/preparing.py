@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -122,9 +123,10 @@ def _run_whole_model(
     if not verify and all(name in types for name in names):
         return None
     from opshift.verification import cutting  # slow to import, and not wanted without a run
+    from opshift.verification.whole import too_large
 
-    if all(name in types for name in names) and (why := cutting.too_large(wanted, whole)):
-        return cutting.Captured(why=why)
+    if all(name in types for name in names) and (size := too_large(wanted, whole)):
+        return cutting.Captured(why=f"{size >> 20} MB of weights; --runs 1 runs it")
     return cutting.capture(whole, names, wanted)
 
 
@@ -142,10 +144,11 @@ def complete(
     for name in (*border.inputs, *border.outputs):
         seen = [run[name] for run in runs if run.get(name) is not None]
         if name not in completed and seen:
-            from opshift.verification.repro import type_of
+            from opshift.verification.parts import type_of
 
-            completed[name] = type_of(seen[0])
-            _open_sizes(completed[name], model)
+            taken = [dim for held in required_inputs(model).values() for dim in held.tensor_type.shape.dim]
+            with suppress(ValueError):  # an empty sequence
+                completed[name] = type_of(seen[0], is_fixed=all(map(is_fixed, taken)))
         if name in completed and seen:
             completed[name] = _fit_type(completed[name], seen)
         if name not in completed and name in border.inputs:
@@ -153,17 +156,6 @@ def complete(
             why = f"its type cannot be inferred, and no run shows it{f' ({why})' if why else ''}"
             raise Refused([Refusal(name, "value", "", 0, False, why)])
     return completed
-
-
-def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
-    """Make the sizes of a type dynamic, unless the sizes of all inputs are fixed.
-
-    Runs on types that a run of the model showed.
-    """
-    taken = [dim for held in required_inputs(model).values() for dim in held.tensor_type.shape.dim]
-    if value_type.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
-        for dim in value_type.tensor_type.shape.dim:
-            dim.Clear()
 
 
 def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:
@@ -191,9 +183,10 @@ def _fit_type(value_type: TypeProto, seen: list[Any]) -> TypeProto:
 
 def _compare_part(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     """Run the part on values of the whole model; returns a sentence about it, and the verdict where they differ."""
-    from opshift.verification import cutting
+    from opshift.verification.cutting import verify_part
+    from opshift.verification.verify import apart
 
-    verification = cutting.verify_part(part, captured)
+    verification = apart(verify_part, part, captured)
     if verification.status == "different":
         return "", verification
     if not verification.equal:
@@ -245,14 +238,16 @@ class Merging:
         prepared = Prepared(joined.model, folder, joined.changes, wanted)
         if not verify:
             return prepared
-        from opshift.verification import cutting
+        from opshift.verification.cutting import Names, verify_in_turn
+        from opshift.verification.verify import apart
+        from opshift.verification.whole import too_large
 
         wanted = check_inputs(wanted, joined.model)
-        if why := cutting.too_large(wanted, one, other):
-            verification = Verification(UNVERIFIED, why=why)
+        if size := too_large(wanted, one, other):
+            verification = Verification(UNVERIFIED, why=f"{size >> 20} MB of weights; --runs 1 runs it")
         else:
-            names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
-            verification = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
+            names, side = Names(joined.first, joined.second), Side(joined.model, folder)
+            verification = apart(verify_in_turn, one, other, side, joined.passed, names, wanted, joined.grade)
             if "found no inputs" in verification.why:
                 hint = _suggest_sizes(one.model, other.model, joined.passed)
                 verification = replace(verification, why="; ".join(filter(None, [verification.why, hint])))

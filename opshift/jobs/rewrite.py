@@ -314,15 +314,15 @@ class _Job:
         A changed batch is proved sample by sample, changed types within their budget, all else part by part.
         """
         from opshift.verification.of_blocks import running  # slow to import, and not wanted without a proof
-        from opshift.verification.verify import verify_apart
+        from opshift.verification.verify import apart, verify_apart
 
         plain = not result.optional
         if result.batch is not None:
-            from opshift.verification.rebatched import verify_samples_apart
+            from opshift.verification.cutting import verify_samples
 
             given = check_inputs(wanted, after.model)
             before, batch = self.compared, result.batch
-            return verify_samples_apart(before, after, batch, self.values, grade=result.grade, wanted=given)
+            return apart(verify_samples, before, after, batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.compared)
         grade = "close" if result.grade == "narrowed" else result.grade
 

@@ -69,19 +69,19 @@ def verify_sides(
     if rounded_to:
         remarks.append(f"compared in {element_name(rounded_to)}, in which the first model computes")
     if wanted.engines or wanted.tolerances or whole.cast or rounded_to or (fails and not promise):
-        return _without_regions(whole, remarks)
+        return combine_outputs(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges, promise)
     with suppress(EngineError):
         return _with_regions(before, after, whole, manner, wanted, remarks, promise=promise)
-    return _without_regions(whole, remarks)
+    return combine_outputs(whole, remarks)
 
 
 _LEAST_SECONDS = 1.0
 """What drawn values may take at least."""
 
 
-def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
+def combine_outputs(whole: WholeRun, remarks: Sequence[str]) -> Verification:
     """Make the answer if only the whole models were compared.
 
     Used with the user's own engines or tolerances, and if no region can be cut out.

@@ -1,26 +1,20 @@
-"""Runs a model with a part of it, or two models in turn, and compares: they compute what the one model does."""
+"""Compare one model with runs of others: a part with the whole, a joined model with two, a batch with its samples."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from opshift.passes import progress
-from opshift.passes.model import tensor_data
-from opshift.passes.records import dataclass, field, replace
+from opshift.passes.changes import Batch
+from opshift.passes.records import dataclass, replace
 from opshift.verification import isolation
-from opshift.verification.compare import identical
-from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, time_limit
+from opshift.verification.engines import ENGINES, EngineError, Feeds
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
-from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, OutputReport, Verification
-from opshift.verification.whole import MOST, OutputJudge
-
-_PATIENCE = 15.0
-"""Seconds that onnx.reference has for all runs."""
+from opshift.verification.verdict import UNVERIFIED, Verification
+from opshift.verification.whole import OutputJudge, Run, in_first_engine
 
 
 @dataclass(frozen=True)
@@ -40,144 +34,53 @@ class Captured:
     why: str = ""
 
 
-def too_large(wanted: Asked, *sides: Side) -> str:
-    """Say why models are not run: their weights are too large, and the user gives no runs, inputs or engine.
-
-    Empty if they are run.
-    """
-    size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in sides)
-    if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
-        return f"{size >> 20} MB of weights; --runs 1 runs it"
-    return ""
-
-
 def capture(whole: Side, names: Sequence[str], wanted: Asked) -> Captured:
     """Run a model in a process of its own, and keep its inputs and the values of these names."""
     try:
         return isolation.call(_capture, whole, names, wanted)
-    except isolation.Ended as ended:
-        return Captured(why=str(ended))
+    except (isolation.Ended, EngineError) as error:
+        return Captured(why=str(error))
 
 
 def _capture(whole: Side, names: Sequence[str], wanted: Asked) -> Captured:
-    """Do the work of `capture`, in its process: try each engine until one runs the model."""
+    """Do the work of `capture`, in its process."""
     outputs = [value.name for value in whole.model.graph.output]
     more = [name for name in names if name not in outputs]
-    reasons = []
-    for engine in ENGINES:
-        with suppress(EngineError), time_limit(math.inf if engine is OnnxRuntime else _PATIENCE):
-            reasons.append("")
-            session = _open(replace(whole, engine=engine), more, reasons)
-            progress.tell("run the whole model")
-            runs = list(feeding.running(replace(whole, engine=engine), session.run, wanted))
-            by_name = [dict(zip([*outputs, *more], fed.outputs, strict=True)) for fed in runs]
-            values = tuple({name: run[name] for name in names} for run in by_name)
-            return Captured(tuple(fed.given for fed in runs), values, session.engine)
-    return Captured(why="; ".join(dict.fromkeys(filter(None, reasons))) or "no engine runs the whole model")
 
+    def run(side: Side) -> Captured:
+        """Run the model in the engine of a side."""
+        session = side.open(more)
+        progress.tell("run the whole model")
+        runs = list(feeding.running(side, session.run, wanted))
+        by_name = [dict(zip([*outputs, *more], fed.outputs, strict=True)) for fed in runs]
+        values = tuple({name: run[name] for name in names} for run in by_name)
+        return Captured(tuple(fed.given for fed in runs), values, session.engine)
 
-def _open(side: Side, more: Sequence[str], reasons: list[str]) -> Any:
-    """Open a model with inner values as outputs; keep the engine's error for the report."""
-    try:
-        return side.open(more)
-    except EngineError as error:
-        reasons[-1] = str(error)
-        raise
+    return in_first_engine(run, whole)
 
 
 def verify_part(part: Side, captured: Captured) -> Verification:
     """Run an extracted part on values that the whole model had there, and compare its outputs with those of the whole.
 
-    Used by `opshift extract`.
+    Used by `opshift extract`, in another process.
     """
     if captured.why:
         return Verification(UNVERIFIED, why=captured.why)
-    try:
-        return isolation.call(_verify_part, part, captured)
-    except isolation.Ended as ended:
-        return Verification(UNVERIFIED, why=str(ended))
-
-
-def _verify_part(part: Side, captured: Captured) -> Verification:
-    """Do the work of `verify_part`, in its process."""
     names = [value.name for value in part.model.graph.output]
     taken = {value.name for value in part.model.graph.input}
-    feeds = [
-        {name: value for name, value in {**given, **values}.items() if name in taken}
-        for given, values in zip(captured.given, captured.values, strict=True)
-    ]
-    engine = next(one for one in ENGINES if one.engine == captured.engine)
-    side = replace(part, engine=engine)
-    try:
-        session = side.open()
-    except EngineError as error:
-        return Verification(UNVERIFIED, why=str(error))
-    judge = OutputJudge(side, "exact", {}, names)
-    runs = _Found()
-    for number, (fed, values) in enumerate(zip(feeds, captured.values, strict=True)):
-        progress.tell("run the part", number + 1, len(feeds))
+    side = replace(part, engine=next(one for one in ENGINES if one.engine == captured.engine))
+    session, judge, runs = side.open(), OutputJudge(side, "exact", {}, names), list[Feeds]()
+    for given, values in zip(captured.given, captured.values, strict=True):
+        progress.tell("run the part", len(runs) + 1, len(captured.given))
+        runs.append({name: value for name, value in {**given, **values}.items() if name in taken})
         try:
-            actual = session.run(fed)
+            actual = session.run(runs[-1])
         except EngineError as error:
-            return runs.verdict(engine.engine, DIFFERENT, f"the part fails: {error}")
-        runs.add(judge, fed, [values[name] for name in names], actual)
-        if runs.why:
-            return runs.verdict(engine.engine, DIFFERENT, runs.why)
-    return runs.verdict(engine.engine)
-
-
-@dataclass
-class _Found:
-    """What runs tell, output by output."""
-
-    outputs: dict[str, OutputReport] = field(default_factory=dict)
-    shapes: list[Mapping[str, Any]] = field(default_factory=list)
-    tensor: str = ""
-    why: str = ""
-
-    def add(self, judge: OutputJudge, fed: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> None:
-        """Add the outputs of one run; the first that differs ends the comparison."""
-        self.shapes.append({name: feeding.shape_of(value) for name, value in fed.items()})
-        for name, a, b in zip(judge.names, expected, actual, strict=True):
-            # what rounding does is measured with the model that yields `actual`
-            report = OutputReport(name) if identical(a, b) else judge.output(name, fed, b, a, actual)
-            self.outputs[name] = self.outputs[name].worse(report) if name in self.outputs else report
-            if report.why and not self.why:
-                self.tensor, self.why = name, report.why
-
-    def verdict(self, engine: str, status: str = EQUAL, why: str = "") -> Verification:
-        """Make the answer from all runs."""
-        reports = tuple(self.outputs.values())
-        return Verification(
-            status,
-            status == EQUAL and all(report.is_same for report in reports),
-            engine,
-            len(self.shapes),
-            inputs=tuple(self.shapes),
-            outputs=reports,
-            tensor=self.tensor,
-            why=why,
-        )
-
-
-def verify_in_turn(
-    first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
-) -> Verification:
-    """Run a merged model, and the two models that it was made of one after the other, and compare.
-
-    Used by `opshift merge`.
-
-    Args:
-        first, second, joined: the models.
-        passed: outputs of the first, or inputs, by the inputs of the second that read them.
-        names: what inputs and outputs of the two are called in the joined model.
-        wanted: what a user says of the inputs of the joined model.
-        grade: how far apart outputs may be.
-    """
-    try:
-        return isolation.call(_verify_in_turn, first, second, joined, passed, names, wanted, grade)
-    except isolation.Ended as ended:
-        return Verification(UNVERIFIED, why=str(ended))
+            return judge.verification(captured.engine, runs, f"the part fails: {error}")
+        # what rounding does is measured with the model that yields `actual`
+        if not judge.add(runs[-1], actual, [values[name] for name in names]):
+            break
+    return judge.verification(captured.engine, runs)
 
 
 @dataclass(frozen=True)
@@ -188,41 +91,81 @@ class Names:
     second: Mapping[str, str]
 
 
-def _verify_in_turn(
+def verify_in_turn(
     first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
 ) -> Verification:
-    """Do the work of `verify_in_turn`, in its process: try each engine until one runs all three models."""
-    reasons = []
-    for engine in ENGINES:
-        one, other, both = (replace(side, engine=engine) for side in (first, second, joined))
-        try:
-            with time_limit(math.inf if engine is OnnxRuntime else _PATIENCE):
-                return _run_in_turn(one, other, both, passed, names, wanted, grade)
-        except EngineError as error:
-            reasons.append(str(error))
-    return Verification(UNVERIFIED, why="; ".join(dict.fromkeys(reasons)))
+    """Run a merged model, and the two models that it was made of one after the other, and compare.
 
+    Used by `opshift merge`, in another process.
 
-def _run_in_turn(
-    first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
-) -> Verification:
-    """Run the merged model and the two models in turn in one engine, and compare the outputs."""
-    one, other, both = first.open(), second.open(), joined.open()
+    Args:
+        first, second, joined: the models.
+        passed: outputs of the first, or inputs, by the inputs of the second that read them.
+        names: what inputs and outputs of the two are called in the joined model.
+        wanted: what a user says of the inputs of the joined model.
+        grade: how far apart outputs may be.
+    """
     outputs = [[value.name for value in side.model.graph.output] for side in (first, second)]
     shown = [value.name for value in joined.model.graph.output]
-    judge, runs = OutputJudge(joined, grade, wanted.tolerances, shown), _Found()
-    for fed in feeding.running(joined, both.run, wanted):
-        progress.tell("run one model after the other", len(runs.shapes) + 1, 0)
-        given = {own: fed.given[name] for own, name in names.first.items() if name in fed.given}
-        first_outputs = dict(zip(outputs[0], one.run(given), strict=True))
-        later = {own: fed.given[name] for own, name in names.second.items() if name in fed.given}
-        later |= {
-            taken: first_outputs[name] if name in first_outputs else given[name] for taken, name in passed.items()
-        }
-        last = dict(zip(outputs[1], other.run(later), strict=True))
-        expected = {names.first[own]: value for own, value in first_outputs.items() if own in names.first}
-        expected |= {names.second[own]: value for own, value in last.items()}
-        runs.add(judge, fed.given, [expected[name] for name in shown], fed.outputs)
-        if runs.why:
-            return runs.verdict(both.engine, DIFFERENT, runs.why)
-    return runs.verdict(both.engine)
+
+    def run(*sides: Side) -> Verification:
+        """Run all three models in one engine."""
+        one, other, both = (side.open() for side in sides)
+        judge, runs = OutputJudge(sides[2], grade, wanted.tolerances, shown), list[Feeds]()
+        for fed in feeding.running(sides[2], both.run, wanted):
+            progress.tell("run one model after the other", len(runs) + 1, 0)
+            runs.append(fed.given)
+            given = {own: fed.given[name] for own, name in names.first.items() if name in fed.given}
+            first_outputs = dict(zip(outputs[0], one.run(given), strict=True))
+            later = {own: fed.given[name] for own, name in names.second.items() if name in fed.given}
+            later |= {
+                taken: first_outputs[name] if name in first_outputs else given[name] for taken, name in passed.items()
+            }
+            last = dict(zip(outputs[1], other.run(later), strict=True))
+            expected = {names.first[own]: value for own, value in first_outputs.items() if own in names.first}
+            expected |= {names.second[own]: value for own, value in last.items()}
+            if not judge.add(fed.given, fed.outputs, [expected[name] for name in shown]):
+                break
+        return judge.verification(both.engine, runs)
+
+    return in_first_engine(run, first, second, joined)
+
+
+def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked) -> Verification:
+    """Run the second model on a batch, and the first on one sample after the other. Used for `--rebatch`."""
+    names = [value.name for value in before.model.graph.output]
+
+    def by_samples(run: Run) -> Run:
+        return lambda given: once_a_sample(run, {**given, **values}, of, names)
+
+    def run(*sides: Side) -> Verification:
+        """Run both models in one engine."""
+        one, other = (side.open() for side in sides)
+        judge, runs = OutputJudge(sides[0], grade, wanted.tolerances, names, by_samples), list[Feeds]()
+        for fed in feeding.running(sides[1], other.run, wanted):
+            progress.tell("run the source once a sample", len(runs) + 1, 0)
+            runs.append(fed.given)
+            if not judge.add(fed.given, by_samples(one.run)(fed.given), fed.outputs):
+                break
+        return judge.verification(f"{other.engine}, the source once a sample", runs)
+
+    return in_first_engine(run, before, after)
+
+
+def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> list[Any]:
+    """Run a model with batch size `of.size` over all samples, and join the outputs; the last batch is padded."""
+    import numpy as np
+
+    count = min(given[name].shape[axis] for name, axis in of.inputs.items() if name in given)
+    parts = []
+    for start in range(0, count, of.size):
+        places = np.minimum(np.arange(start, start + of.size), count - 1)
+        parts.append(run({n: np.take(v, places, axis=of.inputs[n]) if n in of.inputs else v for n, v in given.items()}))
+    if not parts:
+        raise EngineError("the batch is empty")
+    outputs = []
+    for index, name in enumerate(names):
+        axis = of.outputs.get(name)
+        values = [part[index] for part in parts]
+        outputs.append(values[0] if axis is None else np.concatenate(values, axis=axis).take(range(count), axis=axis))
+    return outputs

@@ -6,7 +6,7 @@ small numbers alone, both branches. The same inputs go to both forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from opshift.passes.model import tensors
-from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass
 from opshift.verification import trees
@@ -116,7 +115,7 @@ def draw(
         return
     with np.errstate(all="ignore"):
         yield Draw("random numbers", vary(normal, in_range))
-        lines = sorted(set(chain.from_iterable(map(_find_thresholds, parts))))
+        lines = sorted(set(chain.from_iterable(map(_find_thresholds, parts, weights))))
         turns = _count_turns(base, floats, 5 * len(lines))
         if floats:
             yield Draw(_ON_LINES, vary(lambda value: _put_on_lines(value, lines, 0)))
@@ -125,8 +124,6 @@ def draw(
         numbers = _list_integers(parts, weights) if whole else []
         for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):
             yield Draw("integers around thresholds", vary(normal, partial(_repeat_numbers, numbers=numbers, turn=turn)))
-        for label, feeds in _solve_for_thresholds(parts, vary(normal, in_range), weights, floats, watch):
-            yield Draw(label, feeds)
         for turn in range(1, turns):
             yield Draw(_ON_LINES, vary(partial(_put_on_lines, lines=lines, turn=turn)))
         if floats:
@@ -268,15 +265,13 @@ def _draw_rows_of_trees(
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
             continue
-        rows = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
+        rows, remark = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
         count = len(rows) if name == batched else len(base[name])
         rows = rows[: _MOST_TURNS * count]
-        missing, leaves = trees.count_unreached(node, rows)
-        remark = f"{missing} of {leaves} leaves of its trees were not reached, so not compared"
         for start in range(0, len(rows), max(count, 1)):
             some = rows[start : start + count]
             fed = some if name == batched else np.resize(some, base[name].shape)
-            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start or not missing else remark)
+            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start else remark)
 
 
 def _draw_boxes(part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator) -> Iterator[Draw]:
@@ -421,9 +416,19 @@ _FIXED_LINES: dict[str, tuple[float, ...]] = {
 _UNDECIDED = ("epsilon", "momentum", "p", "spatial_scale", "extrapolation_value", "cubic_coeff_a")
 
 
-def _find_thresholds(model: ModelProto) -> Iterator[float]:
-    """List thresholds at which operators of a region may change what they compute. Runs before thresholds are tried."""
+_TIES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -2.0, -1.0, 0.0, 1.0, 2.0)
+_STEPS = (126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255.5, 300.0, -300.0)
+_FACTORS = 8
+"""Constants of a region by which its inputs may be multiplied or divided before they are rounded."""
+
+
+def _find_thresholds(model: ModelProto, weights: Feeds) -> Iterator[float]:
+    """List thresholds at which operators of a region may change what they compute. Runs before thresholds are tried.
+
+    What is scaled first decides at halves and whole numbers of its factor, as in QuantizeLinear.
+    """
     yield from (0.0, 0.5, 1.0, 1.5, 2.5)
+    ops, factors = set[str](), [value for value in weights.values() if is_float(value)]
     for body in bodies(model):
         constants = (
             [tensor for tensor in body.initializer if 0 < tensors.size(tensor) <= 64]
@@ -436,154 +441,18 @@ def _find_thresholds(model: ModelProto) -> Iterator[float]:
         for tensor in constants:
             values = tensors.array(tensor) if tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE) else None
             if values is not None:
+                factors.append(values)
                 yield from (float(v) for v in values.reshape(-1)[:16] if np.isfinite(v) and abs(v) < 1e30)
         for node in body.node:
+            ops.add(node.op_type)
             yield from _FIXED_LINES.get(node.op_type, ())
             for attribute in node.attribute:
                 if attribute.HasField("f") and attribute.name not in _UNDECIDED and abs(attribute.f) < 1e30:
                     yield from (attribute.f, -attribute.f)
+    for factor in sorted({abs(float(v)) for values in factors for v in values.reshape(-1)[:_FACTORS]})[:_FACTORS]:
+        if not ops.isdisjoint(_ROUNDING) and 1e-9 < factor < 1e9:
+            yield from (line for tie in _TIES for line in (tie * factor, tie / factor))
+            yield from (step * factor for step in _STEPS if "QuantizeLinear" in ops)
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """An inner value by which a node decides, and its thresholds: numbers, or another value."""
-
-    value: str
-    lines: tuple[float, ...] = ()
-    other: str = ""
-    scale: str = ""
-
-
-_TWO = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min"])
-_TIES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -2.0, -1.0, 0.0, 1.0, 2.0)
-_STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255.5, 300.0, -300.0)
-
-
-def _list_decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
-    """List inner values by which nodes decide, with their thresholds: 0 for Relu, halves for Round, bounds for Clip.
-
-    Runs before inputs are solved for.
-    """
-    for node in model.graph.node:
-        op, reads = node.op_type, list(node.input)
-        if default_domain(node.domain) or not reads:
-            continue
-        if op in _TWO and len(reads) == 2:
-            first, second = reads if reads[0] not in held else reads[::-1]
-            yield _Decision(first, other=second)
-        elif op in ("Ceil", "Floor", "Round") or (op == "Cast" and _casts_to_whole(node)):
-            yield _Decision(reads[0], _TIES)
-        elif op == "QuantizeLinear":
-            yield _Decision(reads[0], _STEPS, scale=reads[1])
-        elif op in ("Abs", "Celu", "Elu", "LeakyRelu", "PRelu", "Relu", "Selu", "Sign", "NonZero", "Not"):
-            yield _Decision(reads[0], (0.0,))
-        elif op in _FIXED_LINES:
-            given = [abs(a.f) for a in node.attribute if a.HasField("f") and a.name in ("lambd", "alpha")]
-            yield _Decision(reads[0], (*_FIXED_LINES[op], *given, *(-line for line in given)))
-        elif op == "Clip":
-            for bound in reads[1:]:
-                if bound:
-                    yield _Decision(reads[0], other=bound)
-            ends = [attribute_value(a) for a in node.attribute if a.name in ("min", "max")]
-            if ends:
-                yield _Decision(reads[0], tuple(float(end) for end in ends if abs(end) < 1e30))
-
-
-def _casts_to_whole(node: NodeProto) -> bool:
-    floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
-    return any(a.name == "to" and a.i not in (*floats, TensorProto.STRING) for a in node.attribute)
-
-
-def _solve_for_thresholds(
-    parts: Sequence[ModelProto], start: Feeds, weights: Sequence[Feeds], floats: Sequence[str], watch: Watch
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Solve for inputs that put inner values on the thresholds of nodes, from two runs."""
-    for which, part in enumerate(parts):
-        constants = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
-        decisions = list(dict.fromkeys(_list_decisions(part, constants)))[:_MOST]
-        computed = {name for node in part.graph.node for name in node.output}
-        wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in computed))
-        step = {name: (start[name] * 1.0625 + 0.03125).astype(start[name].dtype) for name in floats}
-        try:
-            one, two = (
-                {**given, **(watch(which, wanted, given) if wanted else {})} for given in (start, {**start, **step})
-            )
-        except RuntimeError:
-            continue
-        for decision in decisions:
-            value = one.get(decision.value)
-            if not is_float(value) or not value.size:
-                continue
-            slots = 3 * len(decision.lines or [0])
-            for turn in range(min(_MOST_TURNS, -(-slots // value.size))):
-                lines = _choose_thresholds(decision, value, one, constants, turn)
-                for name in floats if lines is not None else ():
-                    solved = _solve(start[name], step[name], value, two[decision.value], lines)
-                    if solved is None:
-                        continue
-                    candidate = {**start, name: solved}
-                    with suppress(RuntimeError):  # once more from there: the first step was rounded
-                        there = watch(which, [decision.value], candidate)[decision.value]
-                        better = _solve(solved, start[name], there, value, lines)
-                        if better is not None:
-                            candidate[name] = np.where((there == lines).reshape(solved.shape), solved, better)
-                    candidate[name] = _move_beside(candidate[name], len(decision.lines or [0]), turn)
-                    yield "values around inner thresholds", candidate
-                    break
-
-
-_MOST = 12
-"""Decisions of a region that are looked at."""
-
-
-def _choose_thresholds(
-    decision: _Decision, value: Array, known: Feeds, held: Mapping[str, Any], turn: int
-) -> Array | None:
-    """Choose the threshold for each element. Used while inputs are solved for."""
-    wide = np.float64
-    if decision.other:
-        other = known.get(decision.other, held.get(decision.other))
-        if other is None or not getattr(other, "size", 0):
-            return None
-        try:
-            return np.broadcast_to(other.astype(wide), value.shape).copy()
-        except ValueError:
-            return None
-    rolled = np.roll(np.array(decision.lines, wide), -turn * value.size)
-    lines = np.resize(rolled, value.size).reshape(value.shape)
-    if decision.scale:
-        scale = known.get(decision.scale, held.get(decision.scale))
-        if scale is None:
-            return None
-        if scale.size > 1:
-            fits = [axis for axis in range(value.ndim) if value.shape[axis] == scale.size]
-            if not fits:
-                return None
-            scale = scale.reshape([-1 if axis == fits[0] else 1 for axis in range(value.ndim)])
-        lines = lines * scale.astype(wide)
-    return lines
-
-
-def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Array) -> Array | None:
-    """Solve for the input that puts each element on its threshold, if it depends on one input element only.
-
-    Used while inputs are solved for.
-    """
-    if x.size != value.size or not is_float(value_moved):
-        return None
-    a, b, t, u = (one.astype(np.float64).reshape(-1) for one in (x, moved, value, value_moved))
-    with np.errstate(all="ignore"):
-        solution = a + (lines.reshape(-1) - t) * (b - a) / (u - t)
-    if not np.isfinite(solution).any():
-        return None
-    return np.where(np.isfinite(solution), solution, a).astype(x.dtype).reshape(x.shape)
-
-
-def _move_beside(x: Array, count: int, turn: int) -> Array:
-    """Keep some elements, and move others to the next floats above and below. Used while inputs are solved for."""
-    if x.dtype.isbuiltin != 1:
-        return x
-    ends = (np.asarray(end, x.dtype) for end in (np.inf, -np.inf))
-    beside = [x, *(np.nextafter(x, end) for end in ends)]
-    slots = (np.arange(x.size) + turn * x.size) // count % 3
-    return np.choose(slots.reshape(x.shape), beside)
+_ROUNDING = frozenset(["Cast", "Ceil", "Floor", "QuantizeLinear", "Round"])

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 from opshift.passes.model.messages import ModelProto, TensorProto
 from opshift.passes.records import dataclass
 from opshift.verification import isolation
+from opshift.verification.combined import combine_outputs
 from opshift.verification.engines import ENGINES, EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
-from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
-from opshift.verification.whole import WholeRun, run_whole
+from opshift.verification.verdict import Verification
+from opshift.verification.whole import run_whole
 
 T = TensorProto
 _SECONDS = 300
@@ -98,27 +99,7 @@ def _first(model: ModelProto, feeds: dict[str, Any]) -> Any:
 def compare_runs(before: Side, after: Side, wanted: Asked) -> Verification:
     """Compare outputs of two whole models that differ in the width of integers; these have to be the same.
 
-    Runs after each node was proved on its ends.
+    Runs in another process, after each node was proved on its ends.
     """
-    try:
-        whole: WholeRun = isolation.call(_compare, before, after, wanted)
-    except isolation.Ended as ended:
-        return Verification(UNVERIFIED, why=str(ended))
-    status = DIFFERENT if whole.is_different else EQUAL if whole.engine else UNVERIFIED
-    outputs = tuple(whole.outputs.values())
-    return Verification(
-        status,
-        all(output.is_same for output in outputs) and status == EQUAL,
-        whole.engine,
-        whole.runs,
-        inputs=tuple(whole.shapes),
-        outputs=outputs,
-        tensor=whole.tensor if whole.is_different else "",
-        why=whole.why,
-        cast=whole.cast,
-    )
-
-
-def _compare(before: Side, after: Side, wanted: Asked) -> WholeRun:
     isolation.end_after(_SECONDS)
-    return run_whole(before, after, "exact", wanted)
+    return combine_outputs(run_whole(before, after, "exact", wanted), ())

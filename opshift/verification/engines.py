@@ -137,10 +137,8 @@ class OnnxRuntime:
             options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
             options.enable_cpu_mem_arena, options.enable_mem_reuse = False, True
-        from opshift.verification.unchecked import add_checks
 
         try:
-            model = model if isinstance(model, bytes) else add_checks(model, ort.__version__)
             if folder is not None and not isinstance(model, bytes):
                 aside: external.Aside = {}
                 model = external.runnable(model, folder, aside=aside)

@@ -17,7 +17,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import bodies
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
+from opshift.verification.engines import EngineError, OnnxRuntime, Session
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -25,38 +25,16 @@ _WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
 _TYPES = {"Cast": "to", "EyeLike": "dtype", "SequenceEmpty": "dtype", **dict.fromkeys(_WINDOWS, "output_datatype")}
 """Attributes that name the type of a result."""
 
-BLIND = frozenset(["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "BatchNormalization", "Dropout", "Scan"])
-"""Operators that onnx.reference runs as they are now, whatever version the model asks for."""
-
-
-_SLOW = frozenset(["AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool", "Resize", "Upsample"])
-"""Operators that onnxruntime lacks in double, and for which onnx.reference takes minutes."""
-
 
 def open_wide(model: ModelProto) -> Session | None:
-    """Open a model in float64; None if no engine can. The proof runs this to tell rounding from errors.
+    """Open a model in float64; None if onnxruntime lacks a kernel in double.
 
-    onnxruntime runs it where it has the kernels in double, else onnx.reference, unless that takes minutes. Operators of
-    ai.onnx.ml yield float32 whatever they are given.
+    The proof runs this to tell rounding from errors. Operators of ai.onnx.ml yield float32 whatever they are given.
     """
-    calls = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
-    if any(domain == "ai.onnx.ml" for domain, _ in calls):
-        return None
-    wide = widen(model)
-    try:
-        return OnnxRuntime(wide)
-    except EngineError:
-        pass
-    opsets = {default_domain(entry.domain): entry.version for entry in model.opset_import}
-    known = {f.name for f in model.functions}
-    if any((domain and op not in known) or op in _SLOW for domain, op in calls):
-        return None
-    if any(op.startswith("QLinear") or op.endswith("Integer") for _, op in calls):  # what they compute is no float
-        return None
-    if opsets.get("", 1) < 13 and any(op in BLIND for _, op in calls):
+    if any(default_domain(node.domain) == "ai.onnx.ml" for body in bodies(model) for node in body.node):
         return None
     try:
-        return Reference(wide)
+        return OnnxRuntime(widen(model))
     except EngineError:
         return None
 

@@ -159,21 +159,18 @@ def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
         value.name = names.get(value.name, value.name)
 
 
-def type_of(value: Any) -> TypeProto:
-    """The ONNX type of an engine's value, with open sizes; raises `ValueError` if it has none.
-
-    Used to declare inputs of a part.
-    """
+def type_of(value: Any, *, is_fixed: bool = False) -> TypeProto:
+    """The ONNX type of an engine's value, with open sizes unless they are fixed; raises `ValueError` if it has none."""
     from onnx import helper
 
     if isinstance(value, (list, tuple)):
         if not value:
             raise ValueError("the element type of an empty sequence cannot be told from its value")
-        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=type_of(value[0])))
+        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=type_of(value[0], is_fixed=is_fixed)))
     if value is None:
         raise ValueError("the type of an empty optional cannot be told from its value")
     elem_type = TensorProto.STRING if value.dtype.kind in "OSU" else helper.np_dtype_to_tensor_dtype(value.dtype)
-    return tensor_type(elem_type, [None] * value.ndim)
+    return tensor_type(elem_type, value.shape if is_fixed else [None] * value.ndim)
 
 
 def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:

@@ -6,7 +6,7 @@ region: what makes a landmark in one model, from the landmarks before it, and wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -200,19 +200,32 @@ class Comparison:
         return all(self._compare_operators(a, b, opsets, others) for a, b in zip(one.node, two.node, strict=True))
 
     def regions(self) -> list[Region]:
-        """List the regions, in the order of the second model. The proof runs these one by one."""
-        groups = _Groups()
-        for name in self.landmarks:
-            if name in self.before.pieces.given and name in self.after.pieces.given:
-                continue
-            if not self.is_identical(name):
-                groups.join(
-                    name,
-                    ("before", self.before.pieces.makers.get(name) if self.before.makes(name) else None),
-                    ("after", self.after.pieces.makers.get(name) if self.after.makes(name) else None),
-                )
-        regions = [self.region(names) for names in groups]
+        """List the regions, in the order of the second model. The proof runs these one by one.
+
+        Landmarks that one node computes together, in either model, belong to one region (union-find).
+        """
+        parents: dict[object, object] = {}
+
+        def root(of: object) -> object:
+            """Find the group that a landmark or a node belongs to."""
+            while parents.setdefault(of, of) != of:
+                parents[of] = parents[parents[of]]
+                of = parents[of]
+            return of
+
+        names = [name for name in self.landmarks if not self._is_input(name) and not self.is_identical(name)]
+        for name in names:
+            for which, body in enumerate((self.before, self.after)):
+                if body.makes(name):
+                    parents[root((which, body.pieces.makers[name]))] = root(name)
+        groups: dict[object, list[str]] = {}
+        for name in names:
+            groups.setdefault(root(name), []).append(name)
+        regions = [self.region(group) for group in groups.values()]
         return sorted(regions, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
+
+    def _is_input(self, name: str) -> bool:
+        return name in self.before.pieces.given and name in self.after.pieces.given
 
     def region(self, outputs: Iterable[str], inputs: Collection[str] | None = None) -> Region:
         """Make the region that computes landmarks from `inputs`; without them, from the nearest landmarks.
@@ -228,39 +241,6 @@ class Comparison:
             parts.append(tuple(index for index in inside if not _is_constant(body, index)))
             reads.update(dict.fromkeys(name for name in reached if name not in body.constants))
         return Region(outputs, tuple(reads), parts[0], parts[1])
-
-
-class _Groups:
-    """Landmarks that one node computes together, in either model."""
-
-    def __init__(self) -> None:
-        self._parents: dict[object, object] = {}
-        self._names: list[str] = []
-
-    def join(self, name: str, *makers: tuple[str, int | None]) -> None:
-        """Join a landmark with others that the same node computes, in either model: they belong to one region.
-
-        Used while regions are found.
-        """
-        self._names.append(name)
-        self._parents.setdefault(name, name)
-        for maker in makers:
-            if maker[1] is not None:
-                self._parents.setdefault(maker, maker)
-                self._parents[self._root(maker)] = self._root(name)
-
-    def _root(self, of: object) -> object:
-        """Find the group that an element belongs to (union-find). Used while regions are found."""
-        while self._parents[of] != of:
-            self._parents[of] = self._parents[self._parents[of]]
-            of = self._parents[of]
-        return of
-
-    def __iter__(self) -> Iterator[list[str]]:
-        groups: dict[object, list[str]] = {}
-        for name in self._names:
-            groups.setdefault(self._root(name), []).append(name)
-        return iter(groups.values())
 
 
 def _is_constant(body: Body, index: int) -> bool:

@@ -14,10 +14,10 @@ from opshift.files.writing import scratch, writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto, TypeProto
 from opshift.passes.model.pieces import Pieces
-from opshift.passes.model.types import tensor_type
 from opshift.passes.records import replace
-from opshift.verification.compare import compare
+from opshift.verification.bounds import compare
 from opshift.verification.engines import EngineError
+from opshift.verification.parts import type_of
 from opshift.verification.proof import Failure
 from opshift.verification.side import Side
 
@@ -40,15 +40,13 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
     """
     place, tensor = Path(folder), failure.tensor
     try:
-        types = {name: type_of(value) for name, value in failure.values.items()}
+        types = {name: type_of(value, is_fixed=True) for name, value in failure.values.items()}
         sides = [_cut_out(side, tensor, types) for side in (before, after)]
         outputs = [side.open().run(failure.values)[0] for side in sides]
-    except EngineError:
+        for side, value in zip(sides, outputs, strict=True):
+            side.model.graph.output[0].type.CopyFrom(type_of(value, is_fixed=True))
+    except (EngineError, ValueError):  # or it has no type that a model could declare
         return False
-    if any(value is None for value in outputs):  # has no type that a model could declare
-        return False
-    for side, value in zip(sides, outputs, strict=True):
-        side.model.graph.output[0].type.CopyFrom(type_of(value))
     stripped, drawn_outputs = _without_weights(sides, failure.values)
     outputs = drawn_outputs or outputs
     read = {value.name for side in sides for value in side.model.graph.input}
@@ -83,7 +81,7 @@ def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[
                 outputs.append(replace(side, model=whole).open().run(values)[0])
     except (EngineError, InvalidModel):
         return {}, []
-    if compare(outputs[0], outputs[1], "close").equal:
+    if not compare(outputs[0], outputs[1], "close").why:
         return {}, []
     return dict(zip(("before", "after"), stripped, strict=True)), outputs
 
@@ -96,21 +94,6 @@ def _cut_out(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
     if side.folder is not None:
         model = external.runnable(model, side.folder, embedded=True)
     return replace(side, model=model, folder=None)
-
-
-def type_of(value: Any) -> TypeProto:
-    """Find the type of a value that an engine returned; raises `EngineError` for one that is absent.
-
-    Used for `--repro`.
-    """
-    from onnx import helper
-
-    if value is None:  # an optional value that holds nothing; of what, nobody knows
-        raise EngineError("a missing value cannot be an input")
-    if isinstance(value, (list, tuple)):
-        element = type_of(value[0]) if value else tensor_type(1)
-        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))
-    return tensor_type(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
 def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:

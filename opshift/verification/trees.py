@@ -1,20 +1,26 @@
-"""Draw rows that reach each leaf of a tree ensemble, right beside its thresholds."""
+"""Draw rows for classical models: those that reach the leaves of trees, right beside their thresholds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from opshift.passes.inputs.interface import tensor
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.traversal import integer
 from opshift.passes.records import dataclass
 
 Array = Any
 
+ML = "ai.onnx.ml"
+OTHER_ROWS = 64
+"""Rows for models whose trees read something else, or that have none: labels are to differ among them."""
+_DTYPES: dict[int, str] = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
 MOST_ROWS = 4096
 _PER_LEAF = 3
 _Box = dict[int, tuple[Any, Any]]
@@ -27,7 +33,6 @@ _OPERATORS = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 class _Trees:
     """The nodes of all trees; a child is the index of a node, or -1 for a leaf."""
 
-    roots: Sequence[int]
     features: Sequence[int]
     splits: Array
     modes: Sequence[str]
@@ -42,53 +47,30 @@ class _Trees:
 
 
 def is_tree_ensemble(node: NodeProto) -> bool:
-    return default_domain(node.domain) == "ai.onnx.ml" and node.op_type in _OPERATORS
+    return default_domain(node.domain) == ML and node.op_type in _OPERATORS
 
 
-def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
-    """Draw rows for each leaf: just above and just below the thresholds on its path, and one with NaN.
+def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> tuple[Array, str]:
+    """Draw rows for each leaf: at both ends of the numbers that lead there, and one with NaN.
 
-    Used for classical models, and for regions with trees.
-
-    There are at most `MOST_ROWS`, in any order. If there are more leaves, half of the rows go where chance leads them,
-    and the others to leaves that these have not reached. There are none where the attributes are no trees.
+    Used for classical models, and for regions with trees. There are at most `MOST_ROWS`, in any order: of more leaves,
+    some are chosen, and the text says so. There are no rows where the attributes are no trees.
     """
-    dtype = np.dtype(dtype)
+    dtype, found, why = np.dtype(dtype), list[Array](), ""
     try:
         trees = _read(node, dtype)
-        is_large = _count_leaves(trees) * _PER_LEAF > MOST_ROWS
-        boxes = (
-            _walk_to_leaves(trees, dtype, rng, MOST_ROWS // 2 // _PER_LEAF)
-            if is_large
-            else _compute_boxes(trees, dtype)
-        )
-        found = [row for box in boxes if box for row in _draw_rows_in(box, trees, features, rng)]
-        if is_large:
-            reached = _mark_reached(trees, np.array(found, dtype).reshape(-1, features))
-            missing = rng.permutation(np.flatnonzero(_mark_leaves(trees) & ~reached))[: MOST_ROWS - len(found)]
-            near = [_compute_box(trees, int(leaf), dtype) for leaf in missing]
-            found += [next(_draw_rows_in(box, trees, features, rng)) for box in near if box]
+        inner = np.array([mode != "LEAF" for mode in trees.modes])
+        sides = [inner & (np.asarray(side, np.int64) < 0) for side in (trees.true, trees.false)]
+        leaves = rng.permutation(np.flatnonzero(np.concatenate(sides)))
+        for leaf in leaves[: MOST_ROWS // _PER_LEAF]:
+            box = _compute_box(trees, int(leaf), dtype)
+            is_first = leaf < len(inner)
+            found += _draw_rows_in(box, trees, features, rng, is_first) if box else []
+        if len(leaves) > MOST_ROWS // _PER_LEAF:
+            why = f"rows were drawn for {MOST_ROWS // _PER_LEAF} of {len(leaves)} leaves of its trees"
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
-    rows = np.array(found, dtype).reshape(-1, features)
-    return rng.permutation(rows)[:MOST_ROWS]
-
-
-def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
-    """Count the leaves that no row reaches, and all leaves; rows with a NaN do not count. Reports tell it as a remark.
-
-    Leaves to which no number leads are left out, unless there are too many to tell.
-    """
-    try:
-        trees = _read(node, rows.dtype)
-        if "BRANCH_MEMBER" in trees.modes:
-            return 0, 0
-        leaves = _mark_leaves(trees)
-        missing = np.flatnonzero(leaves & ~_mark_reached(trees, rows))
-        dead = sum(_compute_box(trees, int(leaf), rows.dtype) is None for leaf in missing[:MOST_ROWS])
-    except (IndexError, KeyError, TypeError, ValueError):
-        return 0, 0
-    return len(missing) - dead, int(leaves.sum()) - dead
+    return rng.permutation(np.array(found, dtype).reshape(-1, features)), why
 
 
 def _read(node: NodeProto, dtype: Any) -> _Trees:
@@ -104,14 +86,11 @@ def _read(node: NodeProto, dtype: Any) -> _Trees:
             for side, leaves in (("true", attributes["nodes_trueleafs"]), ("false", attributes["nodes_falseleafs"]))
         )
         modes = [_MODES[int(mode)] for mode in _numbers(attributes["nodes_modes"])]
-        return _Trees(
-            attributes["tree_roots"], features, _numbers(attributes["nodes_splits"]).astype(dtype), modes, true, false
-        )
+        return _Trees(features, _numbers(attributes["nodes_splits"]).astype(dtype), modes, true, false)
     keys = list(zip(attributes["nodes_treeids"], attributes["nodes_nodeids"], strict=True))
     places = {key: place for place, key in enumerate(keys)}
     modes = [mode.decode() if isinstance(mode, bytes) else mode for mode in attributes["nodes_modes"]]
     inner = [mode != "LEAF" for mode in modes]
-    roots = {tree: place for place, (tree, _) in reversed(list(enumerate(keys)))}
     children = [
         [
             places[tree, child] if inner[place] and inner[places[tree, child]] else -1
@@ -121,56 +100,11 @@ def _read(node: NodeProto, dtype: Any) -> _Trees:
     ]
     values = attributes.get("nodes_values") or _numbers(attributes["nodes_values_as_tensor"])
     splits = np.array(values, np.float64).astype(dtype)
-    return _Trees([place for place in roots.values() if inner[place]], features, splits, modes, *children)
+    return _Trees(features, splits, modes, *children)
 
 
 def _numbers(value: Any) -> Array:
     return np.array(tensors.array(value) if isinstance(value, TensorProto) else value).reshape(-1)
-
-
-def _compute_boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
-    """For each leaf (of very many, for some), compute the range of each feature that leads there. Part of
-    `draw_rows`.
-    """
-    most, visited = 2 * len(trees.features), 0
-    waiting: list[tuple[int, _Box]] = [(root, {}) for root in trees.roots]
-    while waiting and visited <= most:
-        place, box = waiting.pop()
-        visited += 1
-        for child, inside in _list_branches(trees, place, box, dtype):
-            if child < 0:
-                yield inside
-            else:
-                waiting.append((child, inside))
-
-
-def _count_leaves(trees: _Trees) -> int:
-    return int(_mark_leaves(trees).sum())
-
-
-def _mark_leaves(trees: _Trees) -> Array:
-    """Mark on which sides of nodes there are leaves: the true sides, then the false sides. Part of `draw_rows`."""
-    inner = np.array([mode != "LEAF" for mode in trees.modes])
-    return np.concatenate([inner & (np.asarray(side, np.int64) < 0) for side in (trees.true, trees.false)])
-
-
-def _mark_reached(trees: _Trees, rows: Array) -> Array:
-    """Mark the leaves that any of these rows comes to. Part of `draw_rows`."""
-    count, rows = len(trees.features), rows[~np.isnan(rows).any(axis=1)]
-    reached = np.zeros(2 * count, bool)
-    modes = np.array([_MODES.index(mode) if mode != "LEAF" else 0 for mode in trees.modes])
-    features, true, false = (np.asarray(column, np.int64) for column in (trees.features, trees.true, trees.false))
-    for root in trees.roots:
-        at, here = np.full(len(rows), root), np.arange(len(rows))
-        for _ in range(count):
-            x, split, mode = rows[here, features[at]], trees.splits[at], modes[at]
-            holds = np.choose(mode, [x <= split, x < split, x >= split, x > split, x == split, x != split])
-            after = np.where(holds, true[at], false[at])
-            reached[(at + np.where(holds, 0, count))[after < 0]] = True
-            at, here = after[after >= 0], here[after >= 0]
-            if not len(at):
-                break
-    return reached
 
 
 def _compute_box(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
@@ -189,38 +123,6 @@ def _compute_box(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
     return box
 
 
-def _walk_to_leaves(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> Iterator[_Box]:
-    """Walk to random leaves, beginning at each root in turn. Part of `draw_rows`."""
-    roots = rng.permutation(trees.roots)
-    yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(count))
-
-
-def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Box:
-    """Follow a random path from a root to a leaf. Part of `draw_rows`."""
-    place, box = root, _Box()
-    for _ in trees.features:
-        branches = _list_branches(trees, place, box, dtype)
-        if not branches:  # it compares with NaN
-            break
-        place, box = branches[rng.integers(len(branches))]
-        if place < 0:
-            break
-    return box
-
-
-def _list_branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
-    """List the children that a range of values can reach, with the part of the range that does. Part of `draw_rows`."""
-    feature, branches = trees.features[place], list[tuple[int, _Box]]()
-    for child, ends in zip(
-        (trees.true[place], trees.false[place]), _split_range(trees.modes[place], trees.splits[place]), strict=True
-    ):
-        least, largest = box.get(feature, (dtype.type(-np.inf), dtype.type(np.inf)))
-        least, largest = max(least, ends[0]), min(largest, ends[1])
-        if least <= largest:
-            branches.append((child, {**box, feature: (least, largest)}))
-    return branches
-
-
 def _split_range(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Split a range by a comparison: the values that go to the true branch, and to the false one. Part of
     `draw_rows`.
@@ -237,9 +139,11 @@ def _split_range(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any
     return sides if mode not in ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ") else (sides[1], sides[0])
 
 
-def _draw_rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
+def _draw_rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator, is_first: bool) -> Iterator[Array]:
     """Draw rows at both ends of a range, and one with NaN; other features are random thresholds. Part of
     `draw_rows`.
+
+    NaN is what the node above the leaf compares, or for the second of its leaves any node on the path.
     """
     for end in range(2):
         row = rng.choice(trees.splits, features)
@@ -247,5 +151,64 @@ def _draw_rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Genera
             row[feature] = ends[end] if np.isfinite(ends[end]) else ends[1 - end]
         row = np.where(np.isfinite(row), row, 0)
         yield row.copy()
-    row[rng.choice(list(box))] = np.nan
+    row[list(box)[-1] if is_first else rng.choice(list(box))] = np.nan
     yield row
+
+
+def is_classical(model: ModelProto) -> bool:
+    return any(default_domain(node.domain) == ML for node in model.graph.node)
+
+
+def draw_inputs(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> dict[str, Any]:
+    """Draw rows for each input of a tree ensemble, as many for each; none if its trees read other values than inputs.
+
+    Used for classical models.
+    """
+    rng, drawn = np.random.default_rng(seed), list[tuple[list[tuple[str, int]], Any]]()
+    columns, elem_types = (
+        dict(_columns(model, taken)),
+        {name: tensor(value_type).elem_type for name, value_type in taken.items()},
+    )
+    for node in model.graph.node:
+        read = columns.get(node.input[0], []) if is_tree_ensemble(node) else []
+        types = {_DTYPES.get(elem_types[name], "") for name, _ in read}
+        if len(types) == 1 and (dtype := types.pop()):
+            drawn.append((read, draw_rows(node, len(read), dtype, rng)[0]))
+    count = min(sum(len(rows) for _, rows in drawn), MOST_ROWS)
+    if not count:
+        return {}
+    widths = {name: len(sources) for name, sources in columns.items() if name in taken}
+    made: dict[str, Any] = {}
+    place = 0
+    for read, rows in drawn:
+        rows = rows[: max(1, count * len(rows) // sum(len(value) for _, value in drawn))][: count - place]
+        for column, (name, axis) in enumerate(read):
+            value = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[elem_types[name]]))
+            value[place : place + len(rows), axis] = rows[:, column]
+        place += len(rows)
+    return made
+
+
+def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Find for each column of a value the input and column that it comes from, where inputs are put side by side.
+
+    Used to feed each column with thresholds of its own feature.
+    """
+    columns: dict[str, list[tuple[str, int]]] = {}
+    for name, value_type in taken.items():
+        dims = tensor(value_type).shape.dim
+        if len(dims) == 2 and dims[1].dim_value > 0:
+            columns[name] = [(name, axis) for axis in range(dims[1].dim_value)]
+    for node in model.graph.node:
+        if _passes_on(node) and all(name in columns for name in node.input):
+            columns[node.output[0]] = [column for name in node.input for column in columns[name]]
+    yield from columns.items()
+
+
+def _passes_on(node: NodeProto) -> bool:
+    """Whether a node yields the columns of its inputs, one input after the other."""
+    if default_domain(node.domain) == ML:
+        return node.op_type == "FeatureVectorizer"
+    if node.op_type == "Concat":
+        return integer(node, "axis", 0) in (1, -1)
+    return node.op_type == "Identity" and not default_domain(node.domain)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 from opshift.passes.records import replace
 from opshift.verification import isolation
+from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, UNVERIFIED, Verification
 
+P = ParamSpec("P")
 SECONDS = 600
 """What a proof may take; it is ended then, and the models are not proved."""
+
+
+def apart(verify: Callable[P, Verification], *arguments: P.args, **named: P.kwargs) -> Verification:
+    """Call a function that compares models in another process; a crash makes the model unverified."""
+    try:
+        return isolation.call(verify, *arguments, **named)
+    except (isolation.Ended, EngineError) as error:
+        return Verification(UNVERIFIED, why=str(error))
 
 
 def verify_apart(
@@ -28,30 +39,16 @@ def verify_apart(
 
     `opshift verify` and every command that writes a model call it.
     """
-
-    def verify(*, sought: bool) -> Verification:
-        """Call `verify_sides` in another process; `sought`: inputs are looked for in yet other ones, after a first
-        crash.
-        """
-        return isolation.call(
-            _verify_in_time,
-            before,
-            after,
-            grade=grade,
-            wanted=wanted,
-            plain=plain,
-            promise=promise,
-            sought=sought,
-            **({"rounded_to": rounded_to} if rounded_to else {}),
-        )
-
+    how: dict[str, Any] = {"grade": grade, "wanted": wanted, "plain": plain, "promise": promise}
+    how |= {"rounded_to": rounded_to} if rounded_to else {}
     try:
         try:
-            return verify(sought=False)
+            return isolation.call(_verify_in_time, before, after, sought=False, **how)
         except isolation.Ended as ended:
             if ended.late or ended.full or wanted.sets or not isolation.forks():
                 raise
-            return verify(sought=True)
+            # inputs end the process that runs them: they are looked for in others
+            return isolation.call(_verify_in_time, before, after, sought=True, **how)
     except isolation.Ended as ended:
         return Verification(UNVERIFIED, why=f"it took more than {SECONDS} s" if ended.late else str(ended))
 

@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from opshift.passes import progress
 from opshift.passes.model import schemas, tensor_data
@@ -15,7 +14,6 @@ from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, d
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
-from opshift.verification.compare import compare, identical
 from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
@@ -23,9 +21,10 @@ from opshift.verification.feeding.asked import Asked
 from opshift.verification.labels import Explained, explain_labels, find_scores
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
-from opshift.verification.verdict import OutputReport
+from opshift.verification.verdict import DIFFERENT, EQUAL, OutputReport, Verification
 
 Run = Callable[[Mapping[str, Any]], list[Any]]
+T = TypeVar("T")
 
 MOST = 1 << 30
 """Bytes of weights up to which whole models are run without being asked to."""
@@ -63,7 +62,6 @@ class WholeRun:
         empty: how outputs differ at sizes of 0.
         nan: outputs that were NaN in each run.
         remarks: what was seen and does not decide.
-        seconds: that it took.
         first: the engine that ran the first model.
     """
 
@@ -82,7 +80,6 @@ class WholeRun:
     empty: str = ""
     nan: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    seconds: float = 0.0
     first: Any = OnnxRuntime
 
 
@@ -94,8 +91,7 @@ def run_whole(
     Inputs are `sought` in other processes where some are known to end the one that runs them. Outputs are compared as
     numbers of the type that they are `rounded_to`, if one is told.
     """
-    size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in (before, after))
-    if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
+    if size := too_large(wanted, before, after):
         return WholeRun(why=f"{size >> 20} MB of weights; --runs 1 runs the whole models as well")
     reasons: list[str] = []
     best = WholeRun()
@@ -116,18 +112,21 @@ def run_whole(
             return found
         if found.is_different and (first is second or wanted.engines or before.network or after.network):
             return found
-        if found.is_different:
-            found = replace(found, is_different=False, engine="", why="the engines disagree on the same model")
-            if not _is_blind(one, other) and _agree(one, other, wanted):
-                return replace(found, is_different=True, engine=f"{one.engine_name} and {other.engine_name}")
+        if found.is_different:  # the engines may be to blame: the parts decide
+            found = replace(found, is_different=False, engine="", why="two engines yield other outputs")
         best = found if len(found.feeds) > len(best.feeds) else best
         reasons.append(found.why)
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
 
 
+def too_large(wanted: Asked, *sides: Side) -> int:
+    """Count the bytes of weights if they are too many to run; 0 if not, or where the user gives runs or inputs."""
+    size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in sides)
+    return size if size > MOST and not (wanted.runs or wanted.sets or wanted.engines) else 0
+
+
 def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
     """Run both whole models in their engines on the same inputs, compare outputs, and try small sizes at the end."""
-    started = perf_counter()
     cast = interfaces.casts(before.model, after.model)
     whole = WholeRun(cast=tuple(cast), first=before.engine)
     progress.tell("run the first model")
@@ -170,19 +169,14 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
         if "openvino" in (before.engine_name, after.engine_name):
             values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
         whole.runs += 1
-        for name, a, b in zip(names, values, actual, strict=True):
-            if name in cast:
-                a, b = interfaces.in_narrower(a, b)
-            if rounded_to:
-                a, b = interfaces.in_type(a, rounded_to), interfaces.in_type(b, rounded_to)
-            report = judge.output(name, given, a, b, values)
-            whole.outputs[name] = whole.outputs[name].worse(report) if name in whole.outputs else report
-            if not report.is_random and name not in judge.labels:
-                seen = compare(a, b)
-                whole.absolute, whole.relative = max(whole.absolute, seen.absolute), max(whole.relative, seen.relative)
-            whole.part = max(whole.part, report.part)
-            if report.why and not whole.is_different:
-                whole.is_different, whole.tensor, whole.why = True, name, report.why
+        pairs = list(zip(names, values, actual, strict=True))
+        values = [interfaces.in_narrower(a, b)[0] if name in cast else a for name, a, b in pairs]
+        actual = [interfaces.in_narrower(a, b)[1] if name in cast else b for name, a, b in pairs]
+        if rounded_to:
+            values, actual = ([interfaces.in_type(value, rounded_to) for value in run] for run in (values, actual))
+        whole.is_different = not judge.add(given, values, actual)
+        whole.outputs, whole.absolute, whole.relative = judge.outputs, judge.absolute, judge.relative
+        whole.part, whole.tensor, whole.why = judge.part, judge.tensor, judge.why
         if whole.is_different:
             return whole
     if expected and all(map(bounds.is_all_nan, expected)):
@@ -203,7 +197,6 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
     is_plain = not (wanted.sets or wanted.runs or whole.cast or rounded_to)
     if is_plain and before.engine is after.engine is OnnxRuntime:
         _try_small_sizes((before.model, after.model), first, second, whole, judge)
-    whole.seconds = perf_counter() - started
     return whole
 
 
@@ -235,7 +228,7 @@ def _try_small_sizes(
         else [True] * len(shape)  # the second model has a value in its place
         for name, shape in dims[0].items()
     }
-    if all(map(all, fixed.values())) or not isolation.forks():
+    if all(map(all, fixed.values())) or not isolation.forks() or _reflects(models[0]):
         return
     for size in (2, 1, 0):
         given = {name: _cut_down(value, fixed.get(name, ()), size) for name, value in found.feeds[0].items()}
@@ -250,6 +243,12 @@ def _try_small_sizes(
                 found.empty = f'"{name}" differs at sizes of 0: {why}'
         if found.is_different:
             return
+
+
+def _reflects(model: ModelProto) -> bool:
+    """Whether a model reflects values at their ends: onnxruntime before 1.25 reads beyond them where they are few."""
+    pads = (node for body in bodies(model) for node in body.node if node.op_type == "Pad")
+    return any(attribute.s == b"reflect" for node in pads for attribute in node.attribute)
 
 
 def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
@@ -283,8 +282,28 @@ def _compare_once(
     return "", "", 0.0
 
 
+def in_first_engine(run: Callable[..., T], *sides: Side) -> T:
+    """Call a function with the sides in the first engine that runs them all; raises `EngineError` if none does."""
+    reasons = []
+    for engine in ENGINES:
+        try:
+            with time_limit(math.inf if engine is OnnxRuntime else _PATIENCE):
+                return run(*(replace(side, engine=engine) for side in sides))
+        except EngineError as error:
+            reasons.append(str(error))
+    raise EngineError("; ".join(dict.fromkeys(reasons)))
+
+
 class OutputJudge:
-    """Compares outputs, with a measure of what rounding does to them."""
+    """Compares outputs run by run, with a measure of what rounding does to them.
+
+    Attributes:
+        outputs: the worst of each output in all runs.
+        tensor, why: the first output that differs, and how; empty if none does.
+        part: of the elements of an output that differs, the largest.
+        absolute, relative: the largest differences.
+        labels: how many labels in an output differ and may, over all runs.
+    """
 
     def __init__(
         self,
@@ -300,11 +319,42 @@ class OutputJudge:
         self._forms: list[Run] | None = None
         self._scores = find_scores(before.model) if grade == "close" else {}
         self.labels: dict[str, Explained] = {}
-        """How many labels in an output differ and may, over all runs."""
+        self.outputs: dict[str, OutputReport] = {}
+        self.tensor = self.why = ""
+        self.part = self.absolute = self.relative = 0.0
+
+    def add(self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> bool:
+        """Compare all outputs of a run; whether they agree."""
+        for name, a, b in zip(self.names, expected, actual, strict=True):
+            report = self.output(name, given, a, b, expected)
+            self.outputs[name] = self.outputs[name].worse(report) if name in self.outputs else report
+            if not report.is_random and name not in self.labels:
+                absolute, relative = bounds.measure(a, b)
+                self.absolute, self.relative = max(self.absolute, absolute), max(self.relative, relative)
+            self.part = max(self.part, report.part)
+            if report.why and not self.why:
+                self.tensor, self.why = name, report.why
+        return not self.why
+
+    def verification(self, engine: str, runs: Sequence[Mapping[str, Any]], why: str = "") -> Verification:
+        """Make the answer from all runs; `why` says how the second model fails."""
+        status, outputs = DIFFERENT if why or self.why else EQUAL, tuple(self.outputs.values())
+        return Verification(
+            status,
+            status == EQUAL and all(output.is_same for output in outputs),
+            engine,
+            len(runs),
+            self.absolute,
+            self.relative,
+            tuple({name: feeding.shape_of(value) for name, value in given.items()} for given in runs),
+            outputs,
+            tensor=self.tensor,
+            why=why or self.why,
+        )
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
-        if run and name in self._scores and not identical(a, b):
+        if run and name in self._scores and not bounds.identical(a, b):
             held = self._scores[name]
             told = explain_labels(a, b, run[self.names.index(held.scores)], held.labels)
             if told is not None:
@@ -321,9 +371,9 @@ class OutputJudge:
         if asked is not None:
             closeness = bounds.judge_by_user(a, b, asked)
             return OutputReport(
-                name, closeness.difference, closeness.allowed, identical(a, b), by_user=True, why=closeness.why
+                name, closeness.difference, closeness.allowed, bounds.identical(a, b), by_user=True, why=closeness.why
             )
-        if identical(a, b):
+        if bounds.identical(a, b):
             return OutputReport(name)
         closeness = bounds.judge_outputs(a, b, self._grade)
         if closeness.why and random_operators.is_random(self._before, given, name, a, b, self._grade):
@@ -379,29 +429,6 @@ def _move_weights(side: Side, seed: int) -> ModelProto:
                 value = bounds.move_by_rounding(numpy_helper.to_array(tensor), seed)
                 tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     return model
-
-
-def _agree(one: Side, other: Side, wanted: Asked) -> bool:
-    """Whether two engines agree on one model, so that a difference is due to the models.
-
-    Asked when outputs differ in two different engines.
-    """
-    for side, engine in ((one, other.engine), (other, one.engine)):
-        with suppress(EngineError), time_limit(_PATIENCE):
-            return not _run(side, replace(side, engine=engine), "close", wanted, sought=False).is_different
-    return False
-
-
-def _is_blind(before: Side, after: Side) -> bool:
-    """Whether onnx.reference ran the older model, though it may not know its operator versions.
-
-    Asked when outputs differ.
-    """
-    old, new = (
-        next((entry.version for entry in side.model.opset_import if not default_domain(entry.domain)), 0)
-        for side in (before, after)
-    )
-    return Reference in (before.engine, after.engine) and old != new
 
 
 def _as_computed(value: Any) -> Any:

@@ -17,7 +17,7 @@ from opshift.passes.errors import Refused
 from opshift.passes.openvino import reader
 
 from opshift.verification import isolation
-from opshift.verification.compare import compare
+from opshift.verification.bounds import compare
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, load
 from tests.conformance import cases
 from tests.conformance.cases import Case
@@ -150,7 +150,7 @@ def _apart(expected: Sequence[Any], actual: Sequence[Any], case: Case) -> str:
             one, other = one.view(np.uint8), other.view(np.uint8)  # engines return float8 as bytes
         found = compare(one, other, "close")
         near = one.dtype == other.dtype and one.shape == other.shape and one.dtype.kind == "f"
-        if not found.equal and not (near and np.allclose(other, one, case.rtol, max(case.atol, 1e-6), equal_nan=True)):
+        if found.why and not (near and np.allclose(other, one, case.rtol, max(case.atol, 1e-6), equal_nan=True)):
             return found.why
     return ""
 

@@ -14,7 +14,7 @@ import onnx.shape_inference
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
 
-from opshift.verification.compare import ULPS
+from opshift.verification import bounds
 from tests.random.models import FLOATS, Source, constants
 from tests.random.values import tensor
 from tests.random.worker import flat
@@ -126,7 +126,7 @@ def _unsteady(grade: str, expected: Any, output: Any, *moved: Any) -> bool:
         apart, *rocks = (np.abs(value.astype(np.float64) - expected) for value in (output, *moved))
         sizes = np.abs(expected.astype(np.float64))
         usual = np.sqrt(np.mean(np.square(sizes[np.isfinite(sizes)]))) if np.isfinite(sizes).any() else 0.0
-        floor = ULPS[grade] * np.finfo(expected.dtype).eps * np.maximum(sizes, usual)  # as `compare` has it
+        floor = bounds.UNITS[grade] / 2 * np.finfo(expected.dtype).eps * np.maximum(sizes, usual)  # as `compare` has it
         same = equal | (np.isnan(expected) & np.isnan(output))
         kinds = np.any([_kinds(expected) != _kinds(value) for value in moved], axis=0) & (grade == "close")
         near = apart <= ROOM[grade] * np.fmax.reduce(rocks) + floor

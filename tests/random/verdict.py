@@ -17,7 +17,7 @@ from opshift.passes.changes import GRANTED, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.simplification.rules.identities import STAYS_INFINITE
 
-from opshift.verification.compare import compare
+from opshift.verification.bounds import compare
 from tests import quirks
 from tests.conformance.engines import OLDEST_WITH_KERNELS, lacks
 from tests.node_calls import calls

@@ -199,7 +199,8 @@ class _Drawn:
         if meaning == "turns":
             return np.full(count, 1 + self.choice.seed % 3)
         if meaning == "divisor":
-            return self._draw_divisors(count, dtype)
+            values = self.random.integers(1, _UNKNOWN, count)
+            return values if dtype.kind == "u" else values * self.random.choice([-1, 1], count)
         if meaning == "shape":
             return np.array([-1, *[1] * (count - 1)][:count])
         if meaning == "length":
@@ -214,15 +215,12 @@ class _Drawn:
         return self.random.integers(low, high, count)
 
     def _bounds(self, dtype: Any, meaning: str) -> tuple[int, int]:
-        """Bound integers of no known meaning: only those that cannot be sizes or places are negative.
-
-        Used for integers without a known meaning.
-        """
+        """Bound integers of no known meaning: they may be sizes or places, so that none but bytes are negative."""
         if meaning == "type":
             return 0, 2
         if dtype.itemsize == 1:
             return (0, 256) if dtype.kind == "u" else (-128, 128)
-        return (0, _UNKNOWN) if self.name in self.meanings.used or dtype.kind == "u" else (-_UNKNOWN, _UNKNOWN)
+        return -_UNKNOWN if meaning == "dividend" and dtype.kind == "i" else 0, _UNKNOWN
 
     def _draw_mask(self, shape: list[int]) -> Any:
         """Fill each row with ones: all of it, or its first half, in turn."""
@@ -277,16 +275,6 @@ class _Drawn:
 
     def _shape(self, name: str) -> list[int]:
         return shape_of(name, self.taken[name], self.wanted, self.choice)
-
-    def _draw_divisors(self, count: int, dtype: Any) -> Any:
-        """Draw integers other than 0, of both signs unless they may be sizes.
-
-        Used for integers that something is divided by.
-        """
-        values = self.random.integers(1, _UNKNOWN, count)
-        if self.name in self.meanings.used or dtype.kind == "u":
-            return values
-        return values * self.random.choice([-1, 1], count)
 
 
 _CONSTANT = {"zeros": 0, "ones": 1, "many": 5}

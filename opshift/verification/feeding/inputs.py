@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from time import process_time
 from typing import Any
 
-from opshift.files.writing import scratch
 from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.verification import isolation
+from opshift.verification import isolation, trees
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files, leaves
+from opshift.verification.feeding import files
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
-from opshift.verification.feeding.search import Problem, Search
+from opshift.verification.feeding.search import Problem, Run, Search, name_nodes_by_number
 from opshift.verification.feeding.sizes import BATCH, Plan, roles, unite
 from opshift.verification.side import Side
 
-_LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
-_ENDS = 8  # of processes, after which nothing more is tried
 _LEISURE = 1.0  # seconds for the first two sets of a search, in which there is a third one
 _ATTEMPTS = 24  # at one set of inputs
 _WITHOUT = 6  # sets that are tried where outputs hold no numbers
-
-Run = Callable[[Feeds], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,13 @@ def running(
     run = _run_in_copy(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
-    for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem):
+
+    def open_marked() -> Run:
+        """Open the model with nodes whose numbers an error tells. Used where no usual inputs fit."""
+        marked = replace(side, model=name_nodes_by_number(side.model)).open().run
+        return _run_in_copy(marked) if sought else marked
+
+    for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem, open_marked):
         yielded.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
             files.save(wanted.save, yielded, required_inputs(side.model))
@@ -159,7 +158,7 @@ def _run_in_copy(run: Run) -> Run:
     return survive
 
 
-def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
+def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[[], Run]) -> Iterator[Fed]:
     """Yield inputs of the sizes that users feed; search for others where the model does not run on these.
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
@@ -182,27 +181,29 @@ def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
             fed, failure = _try_choices(problem, run, _distinct([*starts, *others]))
             why = why or failure
         if fed is None and number < turns:
-            base = _search_apart(side, problem, starts[0])
+            base = Search(problem, open_marked(), side.folder).find(starts[0])
             if base is not None:
                 bases[turn] = base
                 fed, _ = _try_choices(problem, run, [base])
-        for base in [bases[turn]] if turn in bases else fits[:1]:
-            fed = fed or _vary(problem, run, plan, replace(base, turn=turn, seed=start.seed), number)
+        if fed is None and (base := bases.get(turn) or next(iter(fits), None)) is not None:
+            fed, _ = _try_choices(
+                problem, run, _near(plan, replace(base, turn=turn, seed=start.seed), number, problem.meanings.compared)
+            )
         if fed is not None:
             fits.append(fed.choice)
             yield fed
     if not fits:
         raise EngineError(f"{nothing_fits}: {why}")
-    if not wanted.runs and leaves.is_classical(side.model):
+    if not wanted.runs and trees.is_classical(side.model):
         yield from _feed_many_rows(problem, run, plan, fits[0])
 
 
 def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
     """Yield one set of many rows, if a classical model takes them. Runs after the other sets."""
     batch = [dim for dim, role in plan.roles.items() if role == BATCH]
-    rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
+    rows = {} if problem.wanted.ranges else trees.draw_inputs(problem.model, problem.taken, base.seed)
     rows = {name: value for name, value in rows.items() if name not in problem.wanted.values}
-    count = max(map(len, rows.values()), default=leaves.OTHER_ROWS)
+    count = max(map(len, rows.values()), default=trees.OTHER_ROWS)
     choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, count)})
     with suppress(EngineError):
         given = {**problem.draw(choice), **rows} if batch else {}
@@ -210,29 +211,21 @@ def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Ite
             yield Fed(given, run(given), choice)
 
 
-def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:
-    """Change each size of a choice that runs, as far as the model takes others.
+def _near(plan: Plan, base: Choice, number: int, compared: Container[str]) -> Iterator[Choice]:
+    """Yield choices near one that runs: multiples of its sizes, and several samples, as far as the model takes them.
 
-    Dimensions of one role and size are changed together, and each alone if that fails.
+    Numbers for inputs that are `compared` with constants are left out first, as each constant has its turn.
     """
-    usual = list(plan.sizes(number))[1 if number else 0]
-    compared = problem.meanings.compared
-    turned = replace(base, fills={name: fill for name, fill in base.fills.items() if not compared.get(name)})
-    best, _ = _try_choices(problem, run, [turned, base, replace(base, turn=0)])
-    if best is None:
-        return None
-    groups: dict[Any, list[str]] = {}
-    for dim, size in best.choice.sizes.items():
-        groups.setdefault((plan.roles.get(dim, ""), size), []).append(dim)
-    for group in groups.values():
-        size = best.choice.sizes[group[0]]
-        for dims in [group, *([dim] for dim in group)] if len(group) > 1 else [group]:
-            for other in dict.fromkeys((usual.get(dims[0], size), 2 * size, size + number, 3 * size)):
-                if best.choice.sizes[dims[0]] != size or other == size:
-                    continue
-                choice = replace(best.choice, sizes={**best.choice.sizes, **dict.fromkeys(dims, other)})
-                best = _try_choices(problem, run, [choice])[0] or best
-    return best
+    batches = {dim: size for dim, size in list(plan.sizes(number))[-1].items() if plan.roles[dim] == BATCH}
+    turned = replace(base, fills={name: fill for name, fill in base.fills.items() if name not in compared})
+    places = {role: place for place, role in enumerate(sorted({*plan.roles.values()} - {BATCH}))}
+    for spread, times, more in ((1, 1 + number, 0), (0, 1 + number, 0), (0, 1, number), (0, 1, 0)):
+        sizes = dict(base.sizes)
+        for dim in sizes.keys() - batches.keys():
+            sizes[dim] = sizes[dim] * (times + spread * places.get(plan.roles.get(dim, ""), 0)) + more
+        for samples in (batches, {}):
+            yield from _distinct([replace(one, sizes={**sizes, **samples}) for one in (turned, base)])
+    yield replace(base, turn=0)
 
 
 def _distinct(choices: Sequence[Choice]) -> Iterator[Choice]:
@@ -268,23 +261,3 @@ def _has_no_number(values: Sequence[Any]) -> bool:
         return True
     floats = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size]
     return bool(floats) and not any(np.isfinite(value).any() for value in floats)
-
-
-def _search_apart(side: Side, problem: Problem, first: Choice) -> Choice | None:
-    """Search for a choice that runs in a process of its own, as a try may end it."""
-    with scratch() as folder:
-        log, deadly = os.path.join(folder, "tries"), set[int]()
-        for _ in range(_ENDS):
-            try:
-                return isolation.call(_search, side, problem, first, log, deadly)
-            except isolation.Ended as ended:
-                if not os.path.exists(log):
-                    break
-                if not ended.late:
-                    deadly.add(int(Path(log).read_text(encoding="ascii")))
-    return None
-
-
-def _search(side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int]) -> Choice | None:
-    isolation.end_after(_LONGEST)
-    return Search(problem, side, log, deadly).find(first)

@@ -43,9 +43,12 @@ _MEANING = {
     ("Range", 2): "ones",
     ("Trilu", 1): "ones",
     ("Loop", 0): "turns",
+    ("Div", 0): "dividend",
+    ("Mod", 0): "dividend",
     ("Div", 1): "divisor",
     ("Mod", 1): "divisor",
 }
+_WEAK = ("", "dividend", "divisor")  # what any other consumer overrules
 # The table that an input is an index of, by operator and position, as onnxruntime writes it.
 _TABLES = {("EmbedLayerNormalization", 0): 2, ("EmbedLayerNormalization", 1): 4, ("GatherBlockQuantized", 1): 0}
 # Patterns for the name of an input, and its meaning where nodes tell none.
@@ -53,11 +56,6 @@ _NAMED = ((r"mask", "mask"), (r"(^|_)(len|lens|lengths?)($|_)", "length"), (r"to
 # Operators whose result holds the numbers that they are given first.
 _PASSING = frozenset(["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand"])
 _SELECTING = _PASSING | {"Slice", "Gather", "GatherND", "Tile"}
-# Operators that compute with numbers, whatever they are.
-_COMPUTING = _PASSING | {"Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Clip", "Max"}
-_COMPUTING |= {"Concat", "MatMulInteger", "Mean", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceSum", "Sign"}
-_COMPUTING |= {"Sub", "Sum", "Where", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
-_DIVIDING = frozenset(["Div", "Mod"])
 _COMPARING = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
 _KNOWN_WORDS = frozenset(["cats_strings", "classes_strings", "keys_strings", "pool_strings"])
 _MOST_WORDS = 1000
@@ -74,8 +72,6 @@ class Meanings:
         below: the size of the smallest table that an input is an index of.
         compared: the constants that an input is compared with.
         axes: the input and the axis that a length is one of.
-        used: the inputs whose numbers may tell sizes, places or lengths, wherever they go.
-        divided: the inputs whose numbers are divided, or divide: by 0, and the least of all by -1, processes end.
         words: the strings that the model knows.
         categories: the strings besides which an encoder takes none, by input and column (None for all columns).
     """
@@ -84,8 +80,6 @@ class Meanings:
     below: dict[str, int] = field(default_factory=dict)
     compared: dict[str, tuple[int, ...]] = field(default_factory=dict)
     axes: dict[str, tuple[str, int]] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
-    divided: set[str] = field(default_factory=set)
     words: tuple[str, ...] = ()
     categories: dict[str, dict[int | None, tuple[str, ...]]] = field(default_factory=dict)
 
@@ -116,7 +110,7 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     reader = _Reader(meanings_found, integers, set(taken), constants(model))
     for graph in with_nested([model.graph]):
         reader.read(graph)
-    for name in (name for name in taken if meanings_found.of.get(name, "divisor") == "divisor"):
+    for name in (name for name in taken if meanings_found.of.get(name, "") in _WEAK):
         named = next((meaning for pattern, meaning in _NAMED if re.search(pattern, name.lower())), "")
         compared = meanings_found.compared.get(name, ())
         if name in reader.masks or named == "mask" or (compared and {0, 1}.issuperset(compared)):
@@ -180,7 +174,6 @@ class _Reader:
         self._origins = {name: name for name in integers}
         self._chosen = {name: name for name in taken}  # through selections, and what is left of 1
         self.masks: set[str] = set()
-        self._reached = {name: {name} for name in integers}
         self._axes: dict[str, tuple[str, int]] = {name: (name, 0) for name in taken}  # where the first axis comes from
 
     def read(self, graph: Body) -> None:
@@ -197,21 +190,6 @@ class _Reader:
                 if name in self._origins and (node.op_type, index) in _TABLES:
                     self._found.of.setdefault(self._origins[name], "index")
                     self._note_table_size(node, self._origins[name], node.input[_TABLES[node.op_type, index]])
-            if self._reached:
-                self._follow(node)
-
-    def _follow(self, node: NodeProto) -> None:
-        """Note which inputs may tell sizes, and which are divided. Runs for nodes that read an input."""
-        for index, name in enumerate(node.input):
-            reached = self._reached.get(name)
-            if not reached:
-                continue
-            if node.op_type in _DIVIDING and (index == 0 or name in self._origins):
-                self._found.divided.update(reached)
-            elif (node.op_type, index) in _MEANING or default_domain(node.domain) or node.op_type not in _COMPUTING:
-                self._found.used.update(reached)
-            for output in node.output:
-                self._reached[output] = self._reached.get(output, set()) | reached
 
     def _read_node(self, node: NodeProto) -> None:
         """Note what one node tells about inputs: an index of Gather, an axis, a length, a number compared with a
@@ -224,8 +202,8 @@ class _Reader:
             if index == 0 and node.op_type in _PASSING:
                 self._origins.setdefault(node.output[0], origin)
             meaning = "axes" if index == 1 and _reduces(node) else _MEANING.get((node.op_type, index), "")
-            if meaning:
-                self._found.of.setdefault(origin, meaning)
+            if meaning and self._found.of.get(origin, "") in _WEAK:
+                self._found.of[origin] = meaning
             if meaning == "index":
                 self._note_table_size(node, origin, node.input[0])
             elif meaning == "length" and node.input[0] in self._axes:

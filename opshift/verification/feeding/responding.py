@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
-from opshift.verification.feeding.leaves import is_classical
+from opshift.verification.trees import is_classical
 
 _SIZES = frozenset(["Shape", "Size"])
 

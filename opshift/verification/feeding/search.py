@@ -1,32 +1,33 @@
-"""Search for inputs that a model runs on, led by the errors of the engine."""
+"""Search for inputs that a model runs on, led by the numbers in the errors of the engine."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.inputs.interface import tensor
 from opshift.passes.inputs.sizes import terms
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto
+from opshift.passes.model.traversal import with_nested
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, replace
-from opshift.verification.engines import EngineError
+from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice
 from opshift.verification.feeding.meanings import INTEGERS, constants
 from opshift.verification.feeding.sizes import place
-from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, name_nodes_by_number, stop
 from opshift.verification.feeding.windows import infer_shapes
-from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from opshift.verification.feeding.asked import Asked
     from opshift.verification.feeding.meanings import Meanings
+
+Run = Callable[[Feeds], list[Any]]
 
 _NUMBERS = (1, 0, 16000, 8000)  # of small inputs: flags, and rates of sound
 _SIZES = (8, 16, 32, 64, 128, 224, 256, 512, 640, 1, 2, 3)
@@ -36,6 +37,10 @@ _SECONDS = 20.0
 _MOST = 1 << 21  # elements of an input
 _FEW = 8  # elements of an input whose numbers are looked for
 _SAID = 12  # numbers of an engine
+_LARGEST = 1 << 16  # a number that may be a size
+_MARK = re.compile(r"~(\d+)~")
+_NOISE = re.compile(r"^.*Status Message:|\S+\.(?:h|cc|cpp):\d+|~\d+~|\b(?:u?int|float|axis|dimension|operand) ?\d+\b")
+_NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.])")
 
 
 @dataclass(frozen=True)
@@ -86,37 +91,52 @@ class Problem:
         ]
 
 
+@dataclass(frozen=True)
+class _Stop:
+    """Where a run ended: the number of the node that fails (-1 if unknown), and the numbers in the engine's words."""
+
+    reached: int = -1
+    numbers: tuple[int, ...] = ()
+
+
+def name_nodes_by_number(model: ModelProto) -> ModelProto:
+    """Copy a model, and name nodes by their number, which engines repeat where one fails."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
+        node.name = f"~{number}~"
+    return copy
+
+
 class Search:
     """Best first: from the choice that went farthest, one step at a time."""
 
-    def __init__(self, problem: Problem, side: Side, log: str = "", deadly: Container[int] = ()):
-        """Write the number of each try to the file `log`, and leave out `deadly` ones, which end the process."""
-        self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
-        self._run = replace(side, model=name_nodes_by_number(side.model)).open().run
-        self._causes, self._held = causes(problem.model, problem.taken), constants(problem.model)
+    def __init__(self, problem: Problem, run: Run, folder: str | None = None):
+        """`run` runs the model with its nodes named by number; `folder` holds its weights."""
+        self._problem, self._run, self._folder = problem, run, folder
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
-        self._told: dict[tuple[Any, ...], Stop | None] = {}
+        self._constants = constants(problem.model)
+        self._stops = dict[tuple[Any, ...], _Stop | None]()
         self._left = _TRIES
         self._empty: Choice | None = None
-        self._until = perf_counter() + _SECONDS
 
     def find(self, first: Choice) -> Choice | None:
         """Find a choice that the model runs on; None where time or tries are over."""
-        order = count()
+        order, until = count(), perf_counter() + _SECONDS
         begun = self._find_stop(first)
         if begun is None:
             return first
         states = [(-begun.reached, next(order), first, begun)]
-        while states and not self._over():
+        while states:
             state = heapq.heappop(states)
             for choice in self._list_next_choices(state[2], state[3]):
-                if self._over():
-                    break
-                tried = len(self._told)
+                if len(self._stops) >= self._left or perf_counter() > until:
+                    return self._empty
+                tried = len(self._stops)
                 stopped = self._find_stop(choice)
                 if stopped is None:
                     return choice
-                if len(self._told) == tried:
+                if len(self._stops) == tried:
                     continue
                 heapq.heappush(states, (-stopped.reached, next(order), choice, stopped))
                 if -stopped.reached < state[0]:  # from where it went farther, first
@@ -124,54 +144,45 @@ class Search:
                     break
         return self._empty
 
-    def _over(self) -> bool:
-        return len(self._told) >= self._left or perf_counter() > self._until
-
-    def _find_stop(self, choice: Choice) -> Stop | None:
+    def _find_stop(self, choice: Choice) -> _Stop | None:
         """Find where a run with this choice stops; None if it runs to the end. Each choice is run once."""
         key = (*sorted(choice.sizes.items()), "", *sorted(choice.fills.items()))
-        if key not in self._told:
-            number = len(self._told)
-            if self._log:
-                Path(self._log).write_text(str(number), encoding="ascii")
-            self._told[key] = Stop(-1, (), "the end") if number in self._deadly else self._run_choice(choice)
-        return self._told[key]
+        if key not in self._stops:
+            self._stops[key] = self._run_choice(choice)
+        return self._stops[key]
 
-    def _run_choice(self, choice: Choice) -> Stop | None:
+    def _run_choice(self, choice: Choice) -> _Stop | None:
         """Run the model with a choice; returns where it failed, or that an output is empty; None if it runs well."""
         try:
             outputs = self._run(self._problem.draw(choice, _MOST))
         except EngineError as error:
-            stopped = stop(error)
-            return stopped if stopped.numbers else replace(stopped, numbers=self._sizes(stopped.reached, choice))
+            words = " ".join(str(error.__context__ or error).split())  # the whole text of the engine
+            marks = _MARK.findall(words)
+            reached = int(marks[-1]) if marks else -1
+            numbers = [int(number) for number in _NUMBER.findall(_NOISE.sub("", words))]
+            if not numbers and 0 <= reached < len(self._problem.model.graph.node):  # as for a MatMul
+                numbers = self._infer_sizes(self._problem.model.graph.node[reached], choice)
+            return _Stop(reached, tuple(numbers))
         if all(getattr(value, "size", 1) for value in outputs):
             return None
         self._empty = self._empty or choice
-        self._left = min(self._left, len(self._told) + _BETTER)
-        return Stop(-1, (), "an output is empty")
+        self._left = min(self._left, len(self._stops) + _BETTER)
+        return _Stop()
 
-    def _sizes(self, number: int, choice: Choice) -> tuple[int, ...]:
-        """Infer the sizes of a node's inputs, for errors that name none. Runs when the engine's error has no
-        numbers.
-        """
-        if not 0 <= number < len(self._causes):
-            return ()
+    def _infer_sizes(self, node: NodeProto, choice: Choice) -> list[int]:
+        """Infer the sizes of a node's inputs, for errors that name none."""
         shapes = {name: self._problem.shape_of(name, choice.sizes) for name in self._problem.taken}
-        names = list(self._problem.model.graph.node[number].input)
-        known = infer_shapes(self._problem.model, self._side.folder, shapes, names)
-        known_dims = [list(self._held[name].dims) for name in names if name in self._held]
-        return tuple(size for shape in (*known.values(), *known_dims) for size in shape if isinstance(size, int))
+        known = infer_shapes(self._problem.model, self._folder, shapes, node.input)
+        held = [self._constants[name].dims for name in node.input if name in self._constants]
+        return [size for shape in (*known.values(), *held) for size in shape if isinstance(size, int)]
 
-    def _list_next_choices(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
+    def _list_next_choices(self, choice: Choice, stopped: _Stop) -> Iterator[Choice]:
         """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
-        number, taken = stopped.reached, self._problem.taken
-        behind = (self._causes[number] if 0 <= number < len(self._causes) else ()) or taken
-        dims = [dim for dim, places in self._dims.items() if any(name in behind for name, _ in places)]
-        dims.sort(key=lambda dim: not any(axis for _, axis in self._dims[dim]))  # those of batches last
+        taken, fills = self._problem.taken, self._fillable
+        dims = sorted(self._dims, key=lambda dim: not any(axis for _, axis in self._dims[dim]))  # batches last
         later = [dim for dim in dims if any(axis for _, axis in self._dims[dim])] or dims
-        fills = [name for name in self._fillable if name in behind]
-        said = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= LARGEST][:_SAID]
-        beside = [d.dim_value for name in taken if name in behind for d in tensor(taken[name]).shape.dim][:_SAID]
+        said = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= _LARGEST][:_SAID]
+        beside = [dim.dim_value for value_type in taken.values() for dim in tensor(value_type).shape.dim][:_SAID]
         near = [n for n in dict.fromkeys([*said, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
@@ -187,34 +198,43 @@ class Search:
             for number in (*_NUMBERS, *said, *(n - 1 for n in said), *_SIZES):
                 yield _with_fill(choice, name, number)
         for number in _SIZES:
-            yield _with_sizes(choice, later, number)
-            for dim in dims:
-                yield _with_sizes(choice, [dim], number)
-            yield _with_sizes(choice, dims, number)
+            for together in dict.fromkeys([tuple(later), *((dim,) for dim in dims), tuple(dims)]):
+                yield _with_sizes(choice, together, number)
 
     def _is_spatial(self, name: str, axis: int) -> bool:
         """Tell whether an axis is one of an image's, which are changed together."""
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
-    def _extrapolate_sizes(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
-        """Try two sizes, and extrapolate to sizes at which the numbers of the errors would meet.
+    def _extrapolate_sizes(self, choice: Choice, stopped: _Stop, dims: Sequence[str]) -> Iterator[Choice]:
+        """Try other sizes, and the ones at which a number of the error that grows meets one that stays.
 
-        One of the ways to the next choice.
+        An image of 64 pixels has 16 patches, and one of 128 has 64, where 196 are asked for: 224 pixels have them.
         """
         if not dims:
             return
-        now = choice.sizes.get(dims[0], choice.size)
-        for other in (2 * now, 64, 512):
+        size = choice.sizes.get(dims[0], choice.size)
+        for other in (2 * size, 64, 512):
             step = _with_sizes(choice, dims, other)
-            stopped_there = self._find_stop(step)
-            if stopped_there is None:
+            there = self._find_stop(step)
+            if there is None:
                 yield step
                 return
-            for size in crossings(now, stopped, other, stopped_there, len(dims)):
-                yield _with_sizes(choice, dims, size)
+            if there.reached != stopped.reached or len(there.numbers) != len(stopped.numbers) or size == other:
+                continue
+            pairs = list(zip(stopped.numbers, there.numbers, strict=True))
+            met = []
+            for a, b in ((a, b) for a, b in pairs if a != b):
+                for fixed in (x for x, y in pairs if x == y and x > 1):  # by 1, everything is broadcast
+                    if len(dims) > 1 and b > 0:
+                        length = other * math.sqrt(fixed / b)
+                        met += [math.ceil(length), *(round(length / whole) * whole for whole in (32, 16, 8, 4))]
+                    crossing = math.ceil(size + (fixed - a) * (other - size) / (b - a))
+                    met += [crossing, crossing + 1]
+            for number in dict.fromkeys(number for number in met if 1 < number <= _LARGEST):
+                yield _with_sizes(choice, dims, number)
 
 
-def _with_sizes(choice: Choice, dims: Sequence[str], size: int) -> Choice:
+def _with_sizes(choice: Choice, dims: Iterable[str], size: int) -> Choice:
     return replace(choice, sizes={**choice.sizes, **dict.fromkeys(dims, size)})
 
 

@@ -12,7 +12,7 @@ from opshift.passes.inputs.interface import tensor
 from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.verification.engines import EngineError
-from opshift.verification.feeding.windows import Window, infer_shapes, steps, windows
+from opshift.verification.feeding.windows import Window, infer_shapes, windows
 from opshift.verification.side import Side
 
 BATCH, HEIGHT, WIDTH, SEQUENCE, PAST, TOTAL = "batch", "height", "width", "sequence", "past", "total"
@@ -38,6 +38,7 @@ _NAMED = (
 )
 _NO_IMAGE = frozenset([TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.STRING])
 _LINE = {HEIGHT: 32, WIDTH: 320}  # of text, for models that read one
+_STEPS = {HEIGHT: 32, WIDTH: 32}  # of larger images: networks halve them five times, and double them again
 _GROWTHS = 5  # how often sizes are made larger until windows are filled
 _ROOM = 1 << 20  # elements of an input that is made larger
 Places = Mapping[str, list[tuple[str, int]]]
@@ -91,11 +92,6 @@ def _spatial(sizes: list[int], elem_type: int) -> list[int]:
     return list(range(2, len(sizes))) if sizes[1] in (1, 3) or not any(sizes[2:]) else []
 
 
-def _moves(taken: Mapping[str, TypeProto], places: list[tuple[str, int]]) -> bool:
-    """Whether windows may move along a dimension: not along the first axis of several, which is the batch."""
-    return any(axis or len(tensor(taken[name]).shape.dim) == 1 for name, axis in places)
-
-
 class Plan:
     """The sizes of each run."""
 
@@ -103,9 +99,6 @@ class Plan:
         """`shape_of` computes the shape of an input from the sizes of dimensions."""
         self._side, self._taken, self._shape_of = side, taken, shape_of
         self.roles = roles(taken, dims)
-        divided = dict(zip((SEQUENCE, HEIGHT, WIDTH), steps(side.model) if dims else (), strict=False))
-        self._steps = {dim: divided.get(role, 1) if _moves(taken, dims[dim]) else 1 for dim, role in self.roles.items()}
-        """Of which number the size of a dimension is a multiple."""
 
     def sizes(self, number: int) -> Iterator[dict[str, int]]:
         """Yield sizes for a run, the best ones first."""
@@ -120,7 +113,7 @@ class Plan:
             yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
         yield usual
         if number:  # a window may not fit into less
-            larger = {dim: size + max(self._steps[dim], 8) * (number % 2) for dim, size in filled.items()}
+            larger = {dim: size + 8 * (number % 2) for dim, size in filled.items()}
             yield {dim: usual[dim] if self.roles[dim] == BATCH else size for dim, size in larger.items()}
         elif HEIGHT in self.roles.values():
             yield {dim: _LINE.get(role, usual[dim]) for dim, role in self.roles.items()}
@@ -135,20 +128,17 @@ class Plan:
         """Choose the size of a dimension for a run by its role; images of large models are halved, as a run may take
         minutes.
         """
-        role, step = self.roles[dim], self._steps[dim]
-        sizes = TYPICAL[role]
+        sizes, role = TYPICAL[self.roles[dim]], self.roles[dim]
         if self._side.is_large and role in (HEIGHT, WIDTH):  # a run may take minutes
             sizes = sizes[0] // 2, sizes[1] // 2, sizes[2], sizes[3] // 2
-        if number < 2 and step > abs(sizes[0] - sizes[1]):
-            return step * (1 + (sizes[number] > sizes[1 - number]))
-        return -(-sizes[number % 4] // step) * step
+        return sizes[number % 4]
 
     def _separate_sequences(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Give sequences of another name another size, as a model may mix up two of them. One of the choices for a
         run.
         """
         names = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
-        return {dim: sizes[dim] + max(self._steps[dim], 8) * k for k, dim in enumerate(names)}
+        return {dim: sizes[dim] + 8 * k for k, dim in enumerate(names)}
 
     @cached_property
     def _fill_windows(self) -> dict[str, int]:
@@ -188,9 +178,10 @@ class Plan:
                     factors[role] = max(factors[role], ratio)
             larger = dict(sizes)
             for dim, size in sizes.items():
-                larger[dim] = math.ceil(size * factors.get(self.roles[dim], 1) / self._steps[dim]) * self._steps[dim]
+                factor, step = factors.get(self.roles[dim], 1), _STEPS.get(self.roles[dim], 1)
+                larger[dim] = math.ceil(size * factor / step) * step if factor > 1 else size
                 if self.roles[dim] == WIDTH and larger[dim] in (larger[d] for d in larger if self.roles[d] == HEIGHT):
-                    larger[dim] += max(self._steps[dim], 8)
+                    larger[dim] += step
             if all(math.prod(self._shape_of(name, larger)) <= _ROOM for name in self._taken):
                 return larger
             lacking = lacking[:-1]

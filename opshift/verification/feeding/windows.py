@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from fractions import Fraction
 from typing import Any
 
 from opshift.passes.errors import InvalidModel
@@ -19,11 +17,7 @@ from opshift.verification.feeding.meanings import constants
 _WEIGHT = {"QLinearConv": 3, "QLinearConvTranspose": 3}  # where the kernel stands; elsewhere it is the second input
 _CONVOLUTIONS = frozenset(["Conv", "ConvInteger", "ConvTranspose", "DeformConv", "FusedConv", *_WEIGHT])
 _POOLS = frozenset(["MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"])
-_MOVING = _CONVOLUTIONS | _POOLS | {"Resize", "Upsample", "SpaceToDepth", "DepthToSpace"}
 _TAPS = {"cubic": 4, "linear": 2, "bilinear": 2}
-_LARGEST_STEP = 1 << 10
-_ONE = Fraction(1)
-_EVEN = [_ONE] * 3
 
 
 @dataclass(frozen=True)
@@ -120,52 +114,3 @@ def _find_window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | N
         more = [max(pair) for pair in zip(added[:rank], added[rank:], strict=False)]
         return Window(node, node.input[0], 0, tuple(pad + 1 if pad > 0 else 1 for pad in more))
     return None
-
-
-def steps(model: ModelProto) -> tuple[int, int, int]:
-    """Compute by how much strides divide a sequence, a height and a width on the way through a model.
-
-    Runs before sizes are chosen.
-
-    U-Nets take only multiples of this: they double what they halved, and add both.
-    """
-    tensors_by_name = constants(model)
-    scales: dict[str, list[Fraction]] = {}
-    products = [1, 1, 1]
-    for node in model.graph.node:
-        given = [scales[name] for name in node.input if name in scales]
-        if not given and node.op_type not in _MOVING:
-            continue
-        before = [max(ratios) for ratios in zip(*given, strict=True)] if given else _EVEN
-        step = _find_stride(node, tensors_by_name)
-        after = [a * b for a, b in zip(before, step, strict=True)]
-        for axis, scale in enumerate(after):
-            common = math.lcm(products[axis], scale.numerator)
-            if step[axis] > 1 and scale.denominator == 1 and common <= _LARGEST_STEP:
-                products[axis] = common
-        scales.update(dict.fromkeys(node.output, after))
-    return products[0], products[1], products[2]
-
-
-def _find_stride(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
-    """Find the stride of a node along a sequence, a height and a width; below 1 where it enlarges its input.
-
-    Runs for each node.
-    """
-    op = node.op_type
-    if op not in _MOVING:
-        return _EVEN
-    given = _attributes(node)
-    if op in _CONVOLUTIONS or op in _POOLS:
-        strides = list(map(Fraction, given.get("strides") or ()))
-        strides = [1 / stride for stride in strides] if op.endswith("Transpose") else strides
-        return [strides[0], _ONE, _ONE] if len(strides) == 1 else [_ONE, *(strides[-2:] or _EVEN[1:])]
-    if "blocksize" in given:
-        block = Fraction(given["blocksize"])
-        return [_ONE, *[block if op == "SpaceToDepth" else 1 / block] * 2]
-    written = next((held[name] for name in reversed(node.input) if name in held), None)
-    array = tensors.array(written) if written is not None else None
-    scales = given.get("scales") or (array.tolist() if array is not None and array.dtype.kind == "f" else [])
-    if len(scales) == 4 and min(scales) > 0:
-        return [_ONE, *(1 / Fraction(scale).limit_denominator(64) for scale in scales[2:])]
-    return _EVEN

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from opshift.verification import bounds
-from opshift.verification.bounds import SAME, Closeness, Runs, judge, judge_by_user, judge_outputs
-from opshift.verification.compare import Difference, compare, identical
+from opshift.verification.bounds import SAME, Closeness, Runs, compare, identical, judge, judge_by_user, judge_outputs
 from opshift.verification.tolerances import Tolerance
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -380,7 +379,7 @@ def test_what_cannot_be_moved_stays(value):
     [None, A, np.arange(3), np.array([True]), np.array(["a"], object), [A, A], {"a": 1.0}, A[:0], np.float32(2)],
 )
 def test_what_is_equal_is_not_apart(value):
-    assert compare(value, value) == Difference("", 0.0, 0.0)
+    assert (compare(value, value), bounds.measure(value, value)) == (SAME, (0.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -404,3 +403,63 @@ def test_what_is_equal_is_not_apart(value):
 )
 def test_what_is_the_same_bit_for_bit(one, other, same):
     assert identical(one, other) is same
+
+
+def test_complex_numbers():
+    one = np.complex64([1 + 2j, 3j])
+    assert not compare(one, one * np.complex64(1 + 1e-7j)).why
+    other = one + np.complex64(3 + 4j)
+    assert compare(one, other).why
+    assert bounds.measure(one, other)[0] == 5
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2"])
+def test_narrow_integers_are_apart_by_whole_numbers(kind):
+    if not hasattr(ml_dtypes, kind):  # an older one
+        return
+    dtype = getattr(ml_dtypes, kind)
+    one, other = np.array([0, 1, 1]).astype(dtype), np.array([1, 1, 0]).astype(dtype)
+    assert compare(one, other).why == "1 instead of 0 at [0], 2 of 3 elements differ"
+    assert bounds.measure(one, other) == (1, 1)
+    assert not compare(one, one).why
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (np.float32([1]), np.float64([1]), "type float64 instead of float32"),
+        (np.array(["a"]), np.array(["a"], object), ""),
+        (np.array(["a", "b"]), np.array(["a", "c"], object), "c instead of b at [1], 1 of 2 elements differ"),
+        (np.array([True, False]), np.array([True, True]), "True instead of False at [1], 1 of 2 elements differ"),
+        (np.zeros((0, 2)), np.zeros((0, 3)), "shape [0, 3] instead of [0, 2]"),
+        ((np.ones(1),), [np.ones(1)], ""),
+        ([np.ones(1), np.ones(2)], [np.ones(1), 3 * np.ones(2)], "3.0 instead of 1.0 at [0], 2 of 2 elements differ"),
+        (
+            [np.array([9]), np.array(["a"])],
+            [np.array([1]), np.array(["b"])],
+            "1 instead of 9 at [0], 1 of 1 elements differ",
+        ),
+    ],
+)
+def test_other_values(one, other, why):
+    assert compare(one, other).why == why
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "near"),
+    [
+        ("0.040822871", "0.040822875", True),
+        ("0.040822871", "0.041", False),
+        ("1", "0.99999994", True),
+        ("NaN", "0.5", False),
+        ("16777216", "16777217", False),  # names may be digits
+        ("+3", "-3", False),
+        ("a", "0.5", False),
+        ("", "0.5", False),
+    ],
+)
+def test_numbers_in_strings(one, other, near):
+    """As far apart as numbers may be that are no strings."""
+    for wrap in (np.array, lambda texts: np.array(texts, object)):
+        assert bool(compare(wrap(["x", "2.5", one]), wrap(["x", "2.5", other]), "close").why) is not near
+        assert compare(wrap(["x", "2.5", one]), wrap(["x", "2.5", other])).why

@@ -1,10 +1,18 @@
 """Rows that are drawn for tree ensembles reach each leaf, from both sides of what is compared."""
 
 import numpy as np
+import onnx
 import pytest
 
-from opshift.verification.trees import MOST_ROWS, count_unreached, draw_rows, is_tree_ensemble
+import opshift
+from opshift.verification.engines import OnnxRuntime
+from opshift.verification.feeding.asked import read_options
+from opshift.verification.feeding.inputs import running
+from opshift.verification.side import Side
+from opshift.verification.trees import MOST_ROWS, OTHER_ROWS, draw_inputs, draw_rows, is_tree_ensemble
+from tests.classical import store
 from tests.passes.operators.shared.classical.ensembles import Tree, apart, listed, model, stump
+from tests.support import model as of_text
 
 DECIDES = {
     "BRANCH_LEQ": np.less_equal,
@@ -22,7 +30,7 @@ def node_of(trees, op, dtype=np.float32):
 
 
 def rows_of(trees, op="TreeEnsembleRegressor", dtype=np.float32):
-    return draw_rows(node_of(trees, op, dtype), 3, dtype, np.random.default_rng(0))
+    return draw_rows(node_of(trees, op, dtype), 3, dtype, np.random.default_rng(0))[0]
 
 
 def leaf_of(tree, row):
@@ -68,41 +76,11 @@ def test_a_feature_is_missing_in_some_rows():
     assert missing.sum(axis=1).max() == 1
 
 
-@pytest.mark.long
-def test_there_are_not_too_many_rows():
+def test_of_many_leaves_some_are_chosen_and_that_is_said():
     trees = [deep("BRANCH_LEQ", 0.1 * k) for k in range(400)]
-    rows = rows_of(trees)
-    assert MOST_ROWS // 3 < len(rows) <= MOST_ROWS
-    whole = rows[~np.isnan(rows).any(axis=1)]
-    reached = {(k, leaf_of(tree, row)) for row in whole for k, tree in enumerate(trees)}
-    missing, leaves = count_unreached(node_of(trees, "TreeEnsembleRegressor"), rows)
-    assert (len(reached), leaves) == (8 * 400 - missing, 8 * 400)
-    assert missing == 0, "half of the rows go where the others have not been"
-
-
-@pytest.mark.parametrize("op", ["TreeEnsemble", "TreeEnsembleRegressor"])
-@pytest.mark.parametrize("mode", DECIDES)
-def test_leaves_that_no_row_reaches_are_counted(op, mode):
-    trees = [deep(mode, 0.125), deep(mode, 1e6)]
-    rng = np.random.default_rng(0)
-    rows = rng.choice([0.0, 0.125, 0.25, -2.0, 7.0, 3.5, 1e6, np.nan], (12, 3)).astype(np.float32)
-    reached = {(k, leaf_of(tree, row)) for row in rows if not np.isnan(row).any() for k, tree in enumerate(trees)}
-    assert count_unreached(node_of(trees, op), rows) == (16 - len(reached), 16)
-
-
-def test_leaves_to_which_no_number_leads_do_not_count():
-    nodes = [("BRANCH_LEQ", 0, 1.0, 1, 2, 0), ("BRANCH_GT", 0, 2.0, 3, 4, 0)]
-    tree = Tree([*nodes, *([(0, float(k))] for k in range(3))])
-    assert count_unreached(node_of([tree], "TreeEnsembleRegressor"), rows_of([tree])) == (0, 2)
-    assert count_unreached(node_of([tree], "TreeEnsembleRegressor"), rows_of([tree])[:0]) == (2, 2)
-
-
-def test_sets_are_not_counted():
-    node = model(
-        "TreeEnsemble", np.float32, 3,
-        {"n_targets": 1, **apart([stump([(0, 1.0)], [(0, 2.0)])], np.float32, {(0, 0): [1.0]})}, 5,
-    ).graph.node[0]  # fmt: skip
-    assert count_unreached(node, np.zeros((2, 3), np.float32)) == (0, 0)
+    rows, why = draw_rows(node_of(trees, "TreeEnsembleRegressor"), 3, np.float32, np.random.default_rng(0))
+    assert MOST_ROWS - 3 < len(rows) <= MOST_ROWS
+    assert why == "rows were drawn for 1365 of 3200 leaves of its trees"
 
 
 @pytest.mark.parametrize(
@@ -118,16 +96,81 @@ def test_trees_that_are_none_end(nodes):
     assert rows_of([Tree(nodes)]).shape[1] == 3
 
 
-def test_a_tree_that_compares_with_nan_hides_no_other():
-    blind = Tree([("BRANCH_LEQ", 0, np.nan, 1, 2, 0), [(0, 1.0)], [(0, 2.0)]])
-    trees = [blind, *(deep("BRANCH_LEQ", 0.1 * k) for k in range(400))]
-    rows = rows_of(trees)
-    assert len(rows) > MOST_ROWS // 3
-    assert count_unreached(node_of(trees, "TreeEnsembleRegressor"), rows)[0] <= 2  # of the blind one
-
-
 def test_only_trees_of_ml_are_trees():
     node = node_of([deep("BRANCH_LEQ", 0.1)], "TreeEnsembleRegressor")
     assert is_tree_ensemble(node)
     node.domain = ""
     assert not is_tree_ensemble(node)
+
+
+# --- whole models ----------------------------------------------------------------------------------------------
+
+
+def fed(source, **options):
+    return [one.given for one in running(Side(source), OnnxRuntime(source).run, read_options(**options))]
+
+
+def trees_of(source):
+    return next(node for node in source.graph.node if is_tree_ensemble(node))
+
+
+def count_thresholds(source, rows):
+    """How many of the numbers that trees compare with are among the features that they compare."""
+    held = {a.name: a for a in trees_of(source).attribute}
+    inner = [mode != b"LEAF" for mode in held["nodes_modes"].strings]
+    features, values = held["nodes_featureids"].ints, held["nodes_values"].floats
+    pairs = {(at, value) for at, value, kept in zip(features, values, inner, strict=True) if kept}
+    return sum(np.float32(value) in rows[:, at].astype(np.float32) for at, value in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize("name", ["xgboost_binary", "lightgbm_many", "forest_zipmap", "forest_double"])
+@pytest.mark.newest
+@pytest.mark.usefixtures("in_this_process")
+def test_rows_lie_on_thresholds(name):
+    source, _ = store.read(name)
+    given = fed(source)
+    assert [len(one["x"]) for one in given[:3]] == [1, 2, 3]
+    assert count_thresholds(source, given[-1]["x"]) > 0.9 > count_thresholds(source, given[-1]["x"][:5])
+
+
+@pytest.mark.newest
+@pytest.mark.usefixtures("in_this_process")
+def test_columns_that_are_put_side_by_side():
+    source, _ = store.read("forest_many")
+    node = trees_of(source)
+    node.input[0] = "joined"
+    source.graph.node.insert(0, onnx.helper.make_node("Concat", ["a", "b"], ["joined"], axis=1))
+    del source.graph.input[:]
+    for name, width in (("a", 2), ("b", 4)):
+        source.graph.input.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", width]))
+    last = fed(source)[-1]
+    rows = np.concatenate([last["a"], last["b"]], axis=1)
+    assert count_thresholds(source, rows) > 0.9
+
+
+@pytest.mark.newest
+@pytest.mark.usefixtures("in_this_process")
+def test_other_classical_models_run_on_many_rows():
+    source, _ = store.read("logistic_many")
+    given = fed(source)
+    assert [len(one["x"]) for one in given] == [1, 2, 3, OTHER_ROWS]
+    assert [len(one["x"]) for one in fed(source, runs=2)] == [1, 2], "as many as the user asks for"
+    ranged = fed(store.read("tree_many")[0], val_range=(0, 1))[-1]["x"]
+    assert 0 <= ranged.min() <= ranged.max() <= 1
+
+
+@pytest.mark.newest
+@pytest.mark.usefixtures("in_this_process")
+def test_models_without_classical_operators_run_as_before():
+    source = of_text("y = Relu(x)", 17, inputs="float[N,4] x", outputs="float[N,4] y")
+    assert [len(one["x"]) for one in fed(source)] == [1, 2, 3]
+    assert draw_inputs(source, {value.name: value.type for value in source.graph.input}, 0) == {}
+
+
+@pytest.mark.parametrize("name", ["xgboost_binary", "words"])
+@pytest.mark.newest
+@pytest.mark.usefixtures("in_this_process")
+def test_labels_differ_among_rows(name):
+    """With the strings of its categories among what is drawn."""
+    source, _ = store.read(name)
+    assert opshift.verify(source, source).remarks == ()

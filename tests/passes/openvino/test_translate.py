@@ -17,7 +17,7 @@ from opshift.passes.openvino import (
 from opshift.passes.openvino.idle import IDLE
 from opshift.passes.openvino.layer import MAPPINGS
 
-from opshift.verification.compare import compare
+from opshift.verification.bounds import compare
 from opshift.verification.engines import OnnxRuntime
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")

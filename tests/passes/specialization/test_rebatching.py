@@ -8,8 +8,8 @@ from opshift.passes.inputs.sizes import batch
 from opshift.passes.inputs.wanted import NOTHING, parse_wanted
 from opshift.passes.specialization import fixing, rebatching
 
+from opshift.verification.cutting import once_a_sample
 from opshift.verification.engines import OnnxRuntime
-from opshift.verification.rebatched import once_a_sample
 from tests.passes.specialization.support import drawn, ops, shape
 from tests.support import model
 

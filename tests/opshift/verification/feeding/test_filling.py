@@ -48,9 +48,7 @@ def test_what_has_no_type_is_not_drawn(elem_type):
 def test_what_integers_are_where_their_meaning_does_not_fit():
     kind = tensor_type(INT64, [3])
     assert [drawn(kind, fallback=way).tolist() for way in filling.FALLBACKS[1:4]] == [[1, 1, 1], [2, 3, 4], [0, 0, 0]]
-    assert set(drawn(tensor_type(INT64, [400])).tolist()) == set(range(-8, 8)), (
-        "small, where nobody knows what they are"
-    )
+    assert set(drawn(tensor_type(INT64, [400])).tolist()) == set(range(8)), "small, where nobody knows what they are"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +74,7 @@ def test_what_integers_are_where_their_meaning_does_not_fit():
         ("y = ReduceSum(x, a)", "float[3,4] x, int64[2] a", {"a": [0, 1]}),
         ("y = Gather(w, i)", "int64[90] i", {"i": range(5)}),
         ("t = Div(n, i) u = Mod(n, i) y = Concat<axis = 0>(t, u)", "uint8[90] n, uint8[90] i", {"i": range(1, 8)}),
-        ("t = Div(n, i) y = Tile(x, i)", "float[3] x, int64[90] n, int64[90] i", {"i": range(1, 8)}),
+        ("t = Div(n, i) y = Tile(x, i)", "float[3] x, int64[90] n, int64[90] i", {"i": range(1, 2)}),
         ("y = GatherElements(w, i)", "int64[90] i", {"i": range(5)}),
         ("y = GatherND(w, i)", "int64[90,1] i", {"i": range(2)}),
         ("y = ScatterElements(x, i, u)", "float[3] x, int64[90] i, float[90] u", {"i": range(2)}),
@@ -177,14 +175,14 @@ def test_of_numbers_of_one_sign_every_other_one_turns():
     assert np.sign(drawn(tensor_type(FLOAT, [5]), seed=seed)).tolist() == [-1, 1, -1, 1, -1]
 
 
-@pytest.mark.parametrize(("elem_type", "low", "high"), [(UINT8, 0, 255), (INT8, -128, 127), (INT64, -8, 7)])
+@pytest.mark.parametrize(("elem_type", "low", "high"), [(UINT8, 0, 255), (INT8, -128, 127), (INT64, 0, 7)])
 def test_integers_of_no_known_meaning(elem_type, low, high):
     made = drawn(tensor_type(elem_type, [9000]))
     assert (made.min(), made.max()) == (low, high)
 
 
 def meant(size, choice=None, wanted=DRAWN, **known):
-    held = Meanings(**{name: value if name == "used" else {"x": value} for name, value in known.items()})
+    held = Meanings(**{name: {"x": value} for name, value in known.items()})
     return filling.draw({"x": tensor_type(INT64, size)}, held, wanted, choice or filling.Choice(3))["x"]
 
 
@@ -241,20 +239,10 @@ def test_numbers_are_of_ordinary_magnitude():
     assert drawn(tensor_type(FLOAT, [4, 500]), fallback="positive").min() > 0
 
 
-@pytest.mark.parametrize("kind", ["int64", "int32", "uint16"])
-def test_integers_that_tell_places_are_not_negative(kind):
-    of = model("t = Add(i, i) s = Cast<to=7>(t) y = Gather(w, s)", 17, inputs=f"{kind}[90] i, {kind}[90] k",
-               outputs="float y", constants="float[99] w")  # fmt: skip
-    taken = required_inputs(of)
-    made = filling.draw(taken, meanings(of, taken), DRAWN, filling.Choice())
-    assert (made["i"].min(), made["i"].max()) == (0, 7)
-    assert made["k"].min() == (0 if kind[0] == "u" else -8)
-
-
 def test_divisors_are_never_0():
     both = meant([900], of="divisor")
     assert set(both.tolist()) == {sign * k for sign in (-1, 1) for k in range(1, 8)}
-    assert set(meant([900], of="divisor", used={"x"}).tolist()) == set(range(1, 8))
+    assert set(meant([900], of="dividend").tolist()) == set(range(-8, 8))
 
 
 @pytest.mark.parametrize("shape", [[6], [2, 6], [3, 1, 1, 6], [4, 1], [0, 6], [2, 0]])

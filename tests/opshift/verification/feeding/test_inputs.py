@@ -8,6 +8,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.feeding.inputs import Choice
+from opshift.verification.feeding.search import Search
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -89,7 +90,7 @@ def test_each_number_that_an_input_is_compared_with_has_a_run():
 
 
 def test_one_array_that_does_not_fit_is_told_by_the_first_failure(monkeypatch):
-    monkeypatch.setattr(inputs, "_search_apart", lambda *_: None)
+    monkeypatch.setattr(Search, "find", lambda *_: None)
     with pytest.raises(EngineError, match="onnxruntime: found no inputs that the first model accepts: it does not fit"):
         fed(side_of("float[N] x"), takes=lambda _: False)
     with pytest.raises(EngineError, match="an input has 33 dimensions"):
@@ -100,26 +101,26 @@ def test_what_was_looked_for_is_varied(monkeypatch):
     """A base that is found, and then the same with other sizes that fit, too; batches are those of the run."""
     asked_for = []
 
-    def searched(side, problem, start):
+    def searched(self, start):
         asked_for.append(start)
         return Choice(sizes={**start.sizes, "H": 88}, turn=start.turn, seed=start.seed)
 
-    monkeypatch.setattr(inputs, "_search_apart", searched)
+    monkeypatch.setattr(Search, "find", searched)
     found = fed(side_of("float[N,M] x, float[H] z"), takes=lambda given: given["z"].shape[0] % 11 == 0)
-    assert [one.given["z"].shape for one in found] == [(88,), (176,), (176,)]
-    assert [one.given["x"].shape for one in found] == [(1, 16), (2, 24), (3, 32)]
+    assert [one.given["z"].shape for one in found] == [(88,), (176,), (264,)]
+    assert [one.given["x"].shape for one in found] == [(1, 16), (2, 48), (3, 64)]
     assert [(dict(start.sizes), start.turn, start.seed) for start in asked_for] == [({"N": 1, "M": 16, "H": 64}, 0, 0)]
 
 
 def test_sizes_that_a_model_does_not_have_otherwise_stay(monkeypatch):
-    monkeypatch.setattr(inputs, "_search_apart", lambda *_: None)
+    monkeypatch.setattr(Search, "find", lambda *_: None)
     found = fed(side_of("float[N,M] x"), takes=lambda given: given["x"].shape[0] == 1)
-    assert [one.given["x"].shape for one in found] == [(1, 16), (1, 24), (1, 32)]
+    assert [one.given["x"].shape for one in found] == [(1, 16), (1, 32), (1, 48)]
     assert [one.choice.seed for one in found] == [0, 1, 2]
 
 
-def test_dimensions_of_one_role_are_changed_together_or_else_each_alone(monkeypatch):
-    monkeypatch.setattr(inputs, "_search_apart", lambda *_: None)
+def test_dimensions_of_one_role_are_changed_together_or_stay(monkeypatch):
+    monkeypatch.setattr(Search, "find", lambda *_: None)
 
     def together(given):
         return given["x"].shape[1] == given["z"].shape[1] and given["x"].shape[1] % 16 == 0
@@ -132,13 +133,13 @@ def test_dimensions_of_one_role_are_changed_together_or_else_each_alone(monkeypa
     found = fed(side_of("float[N,T] x, float[N,S] z"), takes=lambda given: given["x"].shape[1] == 16)
     assert [(one.given["x"].shape, one.given["z"].shape) for one in found[:2]] == [
         ((1, 16), (1, 16)),
-        ((2, 16), (2, 24)),
+        ((2, 16), (2, 16)),
     ]
 
 
 def test_numbers_that_are_compared_turn(monkeypatch):
     """What was found for one of them is no number for another one's turn."""
-    monkeypatch.setattr(inputs, "_search_apart", lambda side, problem, start: Choice(fills={"k": 60, "l": 5}))
+    monkeypatch.setattr(Search, "find", lambda self, start: Choice(fills={"k": 60, "l": 5}))
     side = side_of("float[N] x, int64 k, int64 l", "a = Equal(k, c) y = Identity(x)", "int64 c = {60}")
     found = fed(side, takes=lambda given: given["l"] == 5)
     assert [(int(one.given["k"]) == 60, int(one.given["l"])) for one in found] == [(True, 5), (True, 5), (True, 5)]
@@ -189,52 +190,10 @@ def test_runs_are_survived_where_that_is_asked_for(monkeypatch):
         return run(given)
 
     monkeypatch.setattr(isolation, "call", call)
-    monkeypatch.setattr(inputs, "_search_apart", lambda *_: None)
+    monkeypatch.setattr(Search, "find", lambda *_: None)
     found = fed(side_of("float[N] x"), sought=True)
     assert [one.given["x"].shape[0] for one in found][::2] == [1, 3]
-    assert found[1].given["x"].shape[0] not in (1, 2)
+    assert found[1].given["x"].shape[0] == 1
     called.clear()
     fed(side_of("float[N] x"))
     assert not called
-
-
-# --- looked for ---------------------------------------------------------------------------------------------
-
-
-def test_a_search_goes_on_behind_what_ends_it(monkeypatch, tmp_path):
-    seen = []
-
-    def call(function, side, problem, first, log, deadly):
-        seen.append(set(deadly))
-        if len(seen) < 4:
-            inputs.Path(log).write_text(str(len(seen)))
-            raise isolation.Ended(isolation._LATE if len(seen) == 2 else -11)
-        return first
-
-    monkeypatch.setattr(isolation, "call", call)
-    assert inputs._search_apart(None, None, Choice(1)) == Choice(1)
-    assert seen == [set(), {1}, {1}, {1, 3}]
-
-
-def test_a_search_that_ends_at_once_or_again_and_again_finds_nothing(monkeypatch):
-    count = []
-
-    def call(function, side, problem, first, log, deadly):
-        count.append(1)
-        if len(count) > 1:
-            inputs.Path(log).write_text(str(len(count)))
-        raise isolation.Ended(-11)
-
-    monkeypatch.setattr(isolation, "call", call)
-    assert inputs._search_apart(None, None, Choice(1)) is None
-    assert len(count) == 1, "nothing was tried"
-    assert inputs._search_apart(None, None, Choice(1)) is None
-    assert len(count) == 1 + inputs._ENDS
-
-
-def test_a_search_has_a_limit_of_time(monkeypatch):
-    limits = []
-    monkeypatch.setattr(isolation, "end_after", limits.append)
-    side = side_of("float[2] x")
-    assert inputs._search(side, inputs.problem_of(side.model, DRAWN), Choice(3), "", ()) == Choice(3)
-    assert limits == [60]

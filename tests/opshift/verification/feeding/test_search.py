@@ -3,17 +3,15 @@
 import math
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
 
 import opshift
 from opshift.verification.combined import verify_sides
-from opshift.verification.engines import EngineError, OnnxRuntime
+from opshift.verification.engines import OnnxRuntime
 from opshift.verification.feeding import inputs, search
 from opshift.verification.feeding.asked import DRAWN, read_options
-from opshift.verification.feeding.stops import crossings, name_nodes_by_number, stop
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 from tests import pairs
@@ -90,7 +88,7 @@ def test_what_a_graph_demands_is_found(demand, opset):
 
 
 def test_what_fits_at_once_is_not_looked_for(monkeypatch):
-    monkeypatch.setattr(inputs, "_search_apart", lambda *_: pytest.fail("it fits"))
+    monkeypatch.setattr(search.Search, "find", lambda *_: pytest.fail("it fits"))
     source = model("y = Gather(w, i)", 17, inputs="int64[N] i", outputs="float[N,3] y", constants=weights(w=(2, 3)))
     assert opshift.verify(source, source).runs == 3
 
@@ -157,7 +155,7 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     ],
 )
 def test_more_axes_than_an_array_has_are_not_looked_for(held, y, monkeypatch):
-    monkeypatch.setattr(inputs, "_search_apart", lambda *_: pytest.fail("no size would fit"))
+    monkeypatch.setattr(search.Search, "find", lambda *_: pytest.fail("no size would fit"))
     output = "bool y" if held.startswith("optional") else "int64 y"
     for axes, engine in ((32, "onnxruntime"), (33, "")):
         source = model(y, 18, inputs=held.format([1] * axes), outputs=output)
@@ -200,39 +198,6 @@ def test_inputs_that_end_the_process_are_not_taken(monkeypatch):
     found = verify_apart(Side(one), Side(one))
     assert (found.status, found.inputs[0]) == ("equal", {"x": [64]})
     assert verify_apart(Side(one), Side(other)).status == "different"
-
-
-def test_a_stop_tells_the_node_and_the_numbers():
-    source = model("a = Neg(x) y = Add(a, w)", 17, inputs="float[N] x", outputs="float y", constants=weights(w=(7,)))
-    opened = OnnxRuntime(name_nodes_by_number(source))
-    with pytest.raises(EngineError) as caught:
-        opened.run({"x": np.ones(3, np.float32)})
-    found = stop(caught.value)
-    assert found.reached == 1
-    assert {3, 7} <= set(found.numbers)
-
-
-@pytest.mark.parametrize(
-    ("seen", "power", "expected"),
-    [
-        (((3, (2, 64)), (8, (7, 64))), 1, 65),  # one less than the size is to be 64
-        (((64, (1, 98)), (704, (3, 98))), 1, 31104),  # one more in 320
-        (((8, (4, 196)), (512, (16384, 196))), 2, 56),  # as the area grows
-    ],
-)
-def test_where_sizes_meet_what_is_asked_for(seen, power, expected):
-    (size, numbers), (other, more) = seen
-    one, two = (search.Stop(0, held, "# for #") for held in (numbers, more))
-    assert expected in crossings(size, one, other, two, power)
-    assert crossings(8, one, 8, two, power) == [], "of one size nothing is known"
-    assert crossings(size, one, other, search.Stop(0, more, "another"), power) == []
-
-
-def test_a_size_that_meets_it_and_the_next():
-    """A number that grows by two with each one meets an odd number between two sizes."""
-    one, two = search.Stop(0, (6, 21), "#"), search.Stop(0, (16, 21), "#")
-    assert crossings(3, one, 8, two, 1) == [11, 12]
-    assert crossings(3, search.Stop(0, (6, 20), "#"), 8, search.Stop(0, (16, 20), "#"), 1) == [10, 11]
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -282,23 +247,3 @@ def test_numbers_that_are_too_large_for_a_model_are_not_taken():
     assert len(found) == 2
     assert all(np.isfinite(fed.outputs[0]).all() for fed in found)
     assert all(np.abs(fed.given["x"]).max() < 6 for fed in found)
-
-
-@pytest.mark.long
-def test_a_search_that_waits_for_ever_ends_and_is_begun_again(monkeypatch, tmp_path):
-    """A copy of a process may wait for a thread of it that holds a lock; no try is to blame."""
-    begun = tmp_path / "begun"
-
-    def find(self, first, real=search.Search.find):
-        if not begun.exists():
-            begun.touch()
-            search.Path(self._log).write_text("0")
-            time.sleep(60)
-        return real(self, first)
-
-    monkeypatch.setattr(search.Search, "find", find)
-    monkeypatch.setattr(inputs, "_LONGEST", 1)
-    body, taken, constants = DEMANDS["a factor"]
-    source = model(body, 17, inputs=taken, outputs="float y", constants=constants)
-    assert opshift.verify(source, source).equal
-    assert begun.exists()

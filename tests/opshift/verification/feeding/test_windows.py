@@ -2,7 +2,7 @@
 
 import pytest
 
-from opshift.verification.feeding.windows import infer_shapes, steps, unfilled_windows, windows
+from opshift.verification.feeding.windows import infer_shapes, unfilled_windows, windows
 from tests.support import model
 
 IO = {"inputs": "float[N,2,H,W] x", "outputs": "float y"}
@@ -101,28 +101,3 @@ def test_shapes_are_inferred_at_sizes():
     found = infer_shapes(source, None, {"x": [1, 2, 8, 6]}, ["a", "y", "nothing"])
     assert found == {"a": [1, 2, 4, 3], "y": [1, 2, 4, 3], "nothing": []}
     assert infer_shapes(source, None, {"x": [1, 3, 8, 6]}, ["a"]) == {}, "which the model does not take"
-
-
-HALF = "MaxPool<kernel_shape=[2,2], strides=[2,2]>"
-
-
-@pytest.mark.parametrize(
-    ("body", "constants", "expected"),
-    [
-        ("y = Relu(x)", "", (1, 1, 1)),
-        (f"y = {HALF}(x)", "", (1, 2, 2)),
-        (f"a = {HALF}(x) y = {HALF}(a)", "", (1, 4, 4)),
-        ("y = Conv<strides=[2,3]>(x, w)", KERNEL, (1, 2, 3)),
-        ("y = MaxPool<kernel_shape=[2], strides=[5]>(x)", "", (5, 1, 1)),
-        ("y = MaxPool<kernel_shape=[2,2,2], strides=[2,3,5]>(x)", "", (1, 3, 5)),
-        (f"a = {HALF}(x) b = Relu(x) c = Add(a, b) y = {HALF}(c)", "", (1, 4, 4)),
-        (f"a = {HALF}(x) b = ConvTranspose<strides=[2,2]>(a, w) y = {HALF}(b)", KERNEL, (1, 2, 2)),
-        (f"a = {HALF}(x) b = DepthToSpace<blocksize=2>(a) y = {HALF}(b)", "", (1, 2, 2)),
-        (f"a = SpaceToDepth<blocksize=3>(x) y = {HALF}(a)", "", (1, 6, 6)),
-        (f"a = {HALF}(x) b = Resize(a, , s) y = {HALF}(b)", "float[4] s = {1, 1, 2, 1}", (1, 2, 4)),
-        (f"a = {HALF}(x) b = Resize(a, , s) y = {HALF}(b)", "float[4] s = {1, 1, 0, 1}", (1, 4, 4)),
-        ("a = Conv<strides=[700,1]>(x, w) y = Conv<strides=[2,3]>(a, w)", KERNEL, (1, 700, 3)),
-    ],
-)
-def test_by_how_much_sizes_are_divided(body, constants, expected):
-    assert steps(of(body, constants)) == expected

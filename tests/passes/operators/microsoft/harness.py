@@ -26,7 +26,7 @@ from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import ELEMENT_TYPES
 
 from opshift.verification import bounds
-from opshift.verification.compare import compare
+from opshift.verification.bounds import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests import pairs
 from tests.support import converted, evaluate, show
