@@ -251,7 +251,7 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
 
 def find_foreign_operators(source: ModelProto) -> set[Op]:
     """Find operators in the model that are neither ONNX's nor functions of the model."""
-    return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
+    return {op for op in _find_called(source) if not schemas.is_onnx_domain(op[0])}
 
 
 def find_classical_operators(source: ModelProto) -> set[Op]:

@@ -37,7 +37,7 @@ class Expander:
 
     def inlines(self, domain: str, op: str) -> bool:
         """Whether the operator goes and is none of ONNX's own, but a function."""
-        return self.wants(domain, op) and (self.is_local(domain, op) or not schemas.known_domain(domain))
+        return self.wants(domain, op) and (self.is_local(domain, op) or not schemas.is_onnx_domain(domain))
 
     def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
         """The opset at which a node can be expanded; None if there is no definition."""
