@@ -135,3 +135,21 @@ def test_what_has_a_default_or_is_set_need_not_be_given():
     assert matched(body, *io)[1].startswith("the inputs are ")
     assert matched(body, *io, constants="float s = {1}")[1] == ""
     assert matched(body, *io, wanted=read_options(set_={"s": 1.0}))[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("ir", "other", "is_remarked"),
+    [
+        (8, "float[4] x, float[1] k = {2}) => (float[4] y) { y = Mul(x, k) }", False),
+        (8, "float[4] x) => (float[4] y) <float[1] k = {2}> { y = Mul(x, k) }", True),
+        (8, "float[4] x, float[1] k = {2}) => (float[4] y) { y = Add(x, x) }", True),
+        (3, "float[4] x) => (float[4] y) <float[1] k = {2}> { y = Mul(x, k) }", False),
+    ],
+)
+def test_a_default_that_the_second_model_has_baked_in_is_a_remark(ir, other, is_remarked):
+    head = f'<ir_version: {ir}, opset_import: ["" : 8]> g ('
+    texts = ("float[4] x, float[1] k = {2}) => (float[4] y) { y = Mul(x, k) }", other)
+    one, two = (Side(onnx.parser.parse_model(head + text)) for text in texts)
+    _, _, why, remarks = interfaces.match(one, two, DRAWN)
+    said = 'tested at the default of "k" only: the second model takes no other value there'
+    assert (why, remarks) == ("", [said] if is_remarked else [])
