@@ -148,7 +148,8 @@ def proof_details(found: Verification) -> list[str]:
     for region in found.regions:
         what = f"{_operators(region.before)} -> {_operators(region.after)}"
         count = several(region.places, "place")
-        how = "same bits" if region.is_same else f"{region.difference:.1g} of {region.allowed:.1g}"
+        apart = f"largest difference {region.difference:.1g}, allowed {region.allowed:.1g}"
+        how = "same bits" if region.is_same else apart
         ran = f"{several(region.runs, 'input')}{'' if region.captured else ', drawn only'}"
         rows.append(f"{what}: {region.status}, {count}, {ran}, {how}" if region.runs else f"{what}: {region.status}")
     return [*rows, *describe_second_engine(found)]

@@ -167,7 +167,8 @@ def _pair_up(
         _element(types[0][x]) == _element(types[1][y]) for x, y in zip(*rest, strict=True)
     )
     if not alike:
-        return {}, f"the {what}s are {b} instead of {a}; --map A=B says which stand for each other"
+        option = "; --map A=B says which stand for each other" if len(a) == len(b) else ""
+        return {}, f"the {what}s are {b} instead of {a}{option}"
     same = {name: name for name in rest[0] if name in rest[1]}
     left = [name for name in rest[0] if name not in same], [name for name in rest[1] if name not in same]
     return {**said, **same, **dict(zip(*left, strict=True))}, ""

@@ -357,7 +357,7 @@ class Prover:
         if base is None:
             kind.why = kind.why or "the types or sizes of its inputs are unknown"
             return
-        small = _crop(base)
+        small, known = _crop(base), kind.closeness
         failure = self._first_difference(kind.pair, kind, small, seconds)
         if small is not base and (failure is not None or not kind.runs):  # a size may be written into either form
             failure = self._first_difference(kind.pair, kind, base, seconds)
@@ -384,6 +384,7 @@ class Prover:
                         kind.failures += untaken
                         return
                     self.widened.append(kind.pair.region.outputs[0])
+                    kind.closeness = known.worse(again.closeness)
                     return
                 if there is None and again.why == _NAN:
                     kind.why, kind.runs = _NAN, 0

@@ -197,20 +197,33 @@ def verdict(found: Verification) -> str:
         return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
     if found.equal:
         return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
-    place = f' at "{found.tensor}"' if found.tensor else ""
-    maker = f", made by {found.op} {found.node!r}" if found.node else ""
+    place = f' at "{_shorten(found.tensor)}"' if found.tensor else ""
+    named = f" {_shorten(found.node)!r}" if found.node != found.tensor else ""
+    maker = f", made by {found.op}{named}" if found.node else ""
     said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
     said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
     return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
 
 
+_LONG = 80
+"""Letters of a name; exporters join the names of all that they fused."""
+
+
+def _shorten(name: str) -> str:
+    """Cut the middle out of a long name. JSON and reports hold the whole one."""
+    return name if len(name) <= _LONG else f"{name[: _LONG // 2]}...{name[-_LONG // 2 :]}"
+
+
 def list_measurements(found: Verification) -> list[str]:
     """Write the other lines of a proof: largest difference, inputs, remarks. Printed by every command that proves."""
     lines = []
-    worst = found.worst
+    worst, is_inside = found.worst, found.status == DIFFERENT and bool(found.node)
     if worst is not None and not found.is_same:
-        whose = f' (output "{worst.output}")' if len(found.outputs) > 1 else ""
-        lines.append(f"largest difference {worst.difference:.1g}, allowed {worst.allowed:.1g}{whose}")
+        whose = f' (output "{_shorten(worst.output)}")' if len(found.outputs) > 1 else ""
+        agree = "the outputs of the whole models agree: " if is_inside and worst.share <= 1 else ""
+        lines.append(f"{agree}largest difference {worst.difference:.1g}, allowed {worst.allowed:.1g}{whose}")
+    elif is_inside and found.engine and not any(output.why for output in found.outputs):
+        lines.append("the outputs of the whole models are the same")
     elif found.equal and not found.engine and found.regions:
         worst_region = max(found.regions, key=lambda region: region.difference)
         if worst_region.difference:

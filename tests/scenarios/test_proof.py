@@ -57,7 +57,7 @@ HELD = {"constants": "float k = {0.3}, float q = {3.3333333}"}
         (ROUNDED, ["--close"], 0, "equal: the same function, other rounding\n"),
         (ROUNDED, ["--exact"], 4, 'DIFFERENT at "'),
         (PLAIN, ["--exact"], 0, "equal: the same values\n"),
-        (OTHER, [], 4, "DIFFERENT at \"y\", made by Sin 'y': "),
+        (OTHER, [], 4, 'DIFFERENT at "y", made by Sin: '),
         (OTHER, ["--atol", "1e9"], 0, "equal"),
     ],
 )
@@ -105,9 +105,7 @@ def test_what_has_no_counterpart_is_another_model(files, capsys):
     one = model("y = Neg(x)", 17, **IO)
     more = model("y = Neg(x) z = Abs(x)", 17, inputs="float[N,3] x", outputs="float[N,3] y, float[N,3] z")
     assert cli.main(["verify", *files(one, more)]) == 4
-    assert "the outputs are ['y', 'z'] instead of ['y']; --map A=B says which stand for each other" in (
-        capsys.readouterr().out
-    )
+    assert "the outputs are ['y', 'z'] instead of ['y']\n" in (capsys.readouterr().out)
 
 
 @pytest.mark.usefixtures("in_this_process")
