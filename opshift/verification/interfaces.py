@@ -112,7 +112,7 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
                 names[b] = a
         moved = [f'"{a}" with "{b}"' for a, b in pairs.items() if a != b and wanted.map.get(a) != b]
         if moved:
-            remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])}")
+            remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])} (--map A=B says otherwise)")
     if names:
         model = _rename_values(model, names)
     order = [value.name for value in before.model.graph.output]

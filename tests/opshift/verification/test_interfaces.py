@@ -74,8 +74,8 @@ def test_other_names_stand_for_each_other_by_position():
     names, why, remarks, made = matched("p = Sin(a) q = Abs(b)", "float[2] a, int64[3] b", "float[2] p, int64[3] q")
     assert (names, why) == ([["x", "k"], ["y", "n"]], "")
     assert remarks == [
-        'outputs are compared by position: "y" with "p", "n" with "q"',
-        'inputs are compared by position: "x" with "a", "k" with "b"',
+        'outputs are compared by position: "y" with "p", "n" with "q" (--map A=B says otherwise)',
+        'inputs are compared by position: "x" with "a", "k" with "b" (--map A=B says otherwise)',
     ]
     onnx.checker.check_model(made)
     x, k = np.float32([1, 2]), np.array([1, -2, 3])
