@@ -1059,7 +1059,7 @@ def _is_for_reference(kind: _Kind) -> bool:
 
 
 _AS_NOW = 13
-"""The opset from which on `BLIND` operators are mostly what they are now."""
+"""The opset from which on `_BLIND` operators are mostly what they are now."""
 
 
 def _find_blind_operators(kind: _Kind) -> list[set[tuple[str, int | None]]]:
