@@ -98,12 +98,21 @@ def _convert_for_backend(
         rest = opsets[opsets.index(last.attempt.targets[""]) + 1 :]
         return [plan(rest[0])] if last.is_refused and rest else []
 
+    def blames_opset(conversion: Conversion) -> bool:
+        """Whether it was refused for an operator that the backend has at the nearest opset: that says nothing."""
+        opset = conversion.attempt.targets[""]
+        return any(
+            not r.domain and not backend.has("", r.op, opset) and backend.has("", r.op, opsets[0])
+            for r in conversion.result.refusals
+        )
+
     first = plan(opsets[0])
     tried = try_attempts(first, carry_out, REPAIRS, [expand_refused_operators, take_next_opset])
     own_attempts = [
         conversion for conversion in tried if not (conversion.is_refused and conversion.attempt.is_extended)
     ]
-    return choose(own_attempts).result
+    of_use = [conversion for conversion in own_attempts if not blames_opset(conversion)]
+    return choose(of_use or own_attempts).result
 
 
 def convert_to_opset(
