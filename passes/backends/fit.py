@@ -23,6 +23,7 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
 
 _ML = "ai.onnx.ml"
@@ -39,9 +40,13 @@ def convert_for_backend(
 
     Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend
     rejects one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
-    A call that only tests saw fail stays if nothing can replace it: the model may run.
+    A call that only tests saw fail stays if nothing can replace it: the model may run. Inputs and outputs keep their
+    types, so a type that they have is no reason to replace operators; the report lists it.
     """
     ops = frozenset(ops)
+    if backend.measured and backend.types:
+        types = (type_text(value.type) for value in (*source.graph.input, *source.graph.output))
+        backend = replace(backend, types=backend.types.union(text for text in types if text))
     result = first = _convert_for_backend(source, backend, ops, ir_version, folder)
     doubted = set[Op]()
     while result.model is None and backend.measured:
