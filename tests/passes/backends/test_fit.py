@@ -282,7 +282,9 @@ def test_types_that_it_does_not_read_are_refused_by_name():
 
 def test_types_of_inputs_and_outputs_are_no_reason_to_refuse_an_operator():
     body = "t = ReduceSum(x, a) h = HardSwish(t) y = Cast<to = 8>(h) z = Cast<to = 8>(t)"
-    source = model(body, 21, inputs="float[N,4] x", outputs="string[N,1] y, string[N,1] z", constants="int64[1] a = {1}")
+    source = model(
+        body, 21, inputs="float[N,4] x", outputs="string[N,1] y, string[N,1] z", constants="int64[1] a = {1}"
+    )
     facts = {"types": frozenset({"tensor(float)", "tensor(int64)"}), "oldest": {("", "ReduceSum"): 13}}
     read = fitted(source, opset=22, lacks={("", "HardSwish"): 1}, **facts, **seen(Relu="2"))
     assert "ReduceSum" in operators(read)
