@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -232,8 +233,11 @@ def list_measurements(found: Verification) -> list[str]:
             said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"
             lines.append(f"largest difference of a changed part {said}")
     if found.inputs:
-        shown = dict.fromkeys(_shapes(run) for run in found.inputs)
-        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(filter(None, shown))}".rstrip(": "))
+        shown = Counter(_shapes(run) for run in found.inputs)
+        told = [
+            f"{one} ({count} times)" if count > 1 and len(shown) > 1 else one for one, count in shown.items() if one
+        ]
+        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(told)}".rstrip(": "))
     if found.drawn:
         lines.append(f"random outputs, compared by type and shape: {', '.join(found.drawn)}")
     if found.cast:

@@ -37,6 +37,15 @@ def test_a_finding_is_equal_until_something_else_is_said():
     assert (found.status, found.places, found.is_same) == ("equal", 1, True)
 
 
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [([1, 2, 1], "3 inputs: x 1x4 (2 times); x 2x4"), ([1, 1], "2 inputs: x 1x4"), ([3], "1 input: x 3x4")],
+)
+def test_inputs_are_listed_by_shape(runs, said):
+    found = Verification("equal", True, "onnxruntime", inputs=tuple({"x": [rows, 4]} for rows in runs))
+    assert summary(found)[1] == f"tested on {said}"
+
+
 def test_a_difference_inside_is_told_beside_outputs_that_agree():
     """A name that an exporter joined of others is cut in the middle."""
     found = Verification("different", engine="onnxruntime", tensor="y", node="y", op="Sin", why="1 instead of 2")
