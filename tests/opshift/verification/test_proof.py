@@ -102,8 +102,10 @@ def test_weights_that_differ_are_named():
     assert {(f.region.outputs, f.weights) for f in made.failures} == {(("a",), ("w",))}
 
 
-def test_each_set_of_weights_is_run():
-    """Relu(x) * w is Relu(x * w) until a weight is negative, which one of twenty is."""
+@pytest.mark.parametrize("slow", [2.0, 0.0], ids=["fast", "slow"])
+def test_each_set_of_weights_is_run(monkeypatch, slow):
+    """Relu(x) * w is Relu(x * w) until a weight is negative, which one of twenty is. Slow parts are run once each."""
+    monkeypatch.setattr(proof, "_SLOW", slow)
     held = ", ".join(f"float[8] w{k} = {{1, {-0.5 if k == 17 else 2}, 1, 1, 1, 1, 1, 1}}" for k in range(20))
     one = " ".join(f"p{k} = Mul(x, w{k}) r{k} = Relu(p{k})" for k in range(20))
     other = " ".join(f"q{k} = Relu(x) r{k} = Mul(q{k}, w{k})" for k in range(20))
