@@ -159,6 +159,13 @@ def test_an_output_whose_type_nothing_tells_is_invalid():
         Goal({"": 18}).run(model)
 
 
+def test_no_other_opset_is_named_where_maps_are_refused():
+    model, goal = store.read("forest_zipmap")[0], Goal({"": 13}, portable=True)
+    result = goal.run(model)
+    assert [refusal.op for refusal in result.refusals] == ["ZipMap"]
+    assert goal.find_nearest_opset(model, result, None) is None
+
+
 def test_no_kind_is_missing():
     assert len(store.names()) >= 60
 
