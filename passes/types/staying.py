@@ -422,7 +422,8 @@ class Staying:
         ends = vanishing.SQUARES | vanishing.PROBABILITIES if op == "Log" else vanishing.SQUARES
         guard = _STEPS_OF_GUARD * form.least
         small = list(vanishing.find(divisor, ends, self._largest, guard))
-        if small and op == "Div":
+        rooted = vanishing.is_root(divisor)
+        if small and op == "Div" and not rooted:  # as the product of two rows by that of their sizes
             small += vanishing.find(place.find(node.input[0]), ends, self._largest, guard)
         use = "its logarithm is taken" if op == "Log" else "it is a divisor"
         for value in small:
@@ -432,7 +433,7 @@ class Staying:
         made, numerator = place.values.get(node.output[0]), place.find(node.input[0])
         if made is not None and op != "Log" and (op != "Div" or (numerator and numerator.tensor is not None)):
             self.value(made, f"it divides by small numbers, and may be beyond the range of {form.name}")
-        elif op == "Log" or divisor.place.ops[divisor.maker] != "Sqrt":
+        elif op == "Log" or not rooted:
             self.node(place, index, f"small numbers that it reads would become 0 in {form.name}")
 
     def powers(self, place: Place, index: int, node: NodeProto) -> None:

@@ -68,7 +68,7 @@ def _find(
     elif op == "Exp":
         here = here and not _is_below_maximum(place, operands[0])
     if here and (op != "Mul" or node.input[0] == node.input[1]):
-        behind = operands[:1] if _is_root(operands[0]) else []  # what else is squared may be narrow
+        behind = operands[:1] if is_root(operands[0]) else []  # what else is squared may be narrow
     elif op in _ALL:
         behind = operands
     elif op == "Where":
@@ -82,7 +82,7 @@ def _find(
     return seen[id(value)]
 
 
-def _is_root(value: Value | None) -> bool:
+def is_root(value: Value | None) -> bool:
     """Whether a value is a square root, or one that is scaled or moved, as the magnitude of a spectrum is."""
     for _ in range(_MOST):
         if value is None or value.maker < 0 or value.tensor is not None:
