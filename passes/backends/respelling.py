@@ -188,6 +188,32 @@ def _spell_reductions(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeP
     return made
 
 
+def _spell_squeeze(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Keep the reduced axes, and squeeze them afterwards."""
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    axes = [given.get("axis", 0)] if node.op_type == "ArgMax" else given.get("axes")
+    dynamic = node.input[1] if len(node.input) > 1 else ""
+    if given.get("noop_with_empty_axes") and not axes:
+        return []
+    kept, result = fresh(f"{node.output[0]}/kept"), node.output[0]
+    reduced = NodeProto(op_type=node.op_type, name=node.name, input=node.input, output=[kept])
+    reduced.attribute.extend(attribute for attribute in node.attribute if attribute.name != "keepdims")
+    reduced.attribute.append(make_attribute("keepdims", 1))
+    squeezed = NodeProto(op_type="Squeeze", input=[kept], output=[result])
+    if node.name:
+        squeezed.name = fresh(f"{node.name}/Squeeze")
+    if not axes and not dynamic:  # all are 1 then
+        return [reduced, squeezed]
+    if scope.opset < _AXES_ARE_INPUT:
+        squeezed.attribute.append(make_attribute("axes", axes))
+        return [reduced, squeezed]
+    named = dynamic or fresh(f"{result}/axes")
+    squeezed.input.append(named)
+    constant = NodeProto(op_type="Constant", output=[named])
+    constant.attribute.append(make_attribute("value", tensors.int64s(axes or [])))
+    return [reduced, squeezed] if dynamic else [constant, reduced, squeezed]
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -205,6 +231,11 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
     ),
     "axes": ("Reduced one axis at a time", frozenset({"ReduceMax", "ReduceMin"}), _spell_reductions),
     "axis": ("Replaced Flatten by Reshape to known sizes", frozenset({"Flatten"}), _spell_reshape),
+    "keepdims": (
+        "Kept the reduced axes, and squeezed them",
+        frozenset({"ArgMax", "ReduceMax", "ReduceMin", "ReduceSum"}),
+        _spell_squeeze,
+    ),
     "mode": ("Replaced Pad by Gather with known indices", frozenset({"Pad"}), _spell_gathers),
 }
 """By attribute: the sentence, the operators, and how a call is written."""
@@ -213,4 +244,5 @@ _OF_RANKS: list[tuple[str, frozenset[str], Respell]] = [
     _FORMS["axis"],
 ]
 """The same for ranks of the first input."""
+_AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

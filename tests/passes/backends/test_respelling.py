@@ -183,3 +183,27 @@ def test_other_casts_stay(body):
     wide = "wide = Constant <value_float = 200.0> () "
     source = parse(ends + wide + body, y="double[?,?,?,?]" if "11" in body else "float[?,?,?,?]")
     assert keep_in_floats(source).model is source
+
+
+SQUEEZES = Backend("tidy-1", limits=(Limit(frozenset(("", op) for op in ("ReduceSum", "ReduceMax", "ArgMax")), attribute="keepdims", takes=(1,)),))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "y", "opset", "ops"),
+    [
+        ("y = ReduceSum<axes = [1, 3], keepdims = 0>(x)", "float[?,?]", 11, ["ReduceSum", "Squeeze"]),
+        ("a = Constant<value = int64[2] {1, -1}>() y = ReduceSum<keepdims = 0>(x, a)", "float[?,?]", 13, ["Constant", "ReduceSum", "Squeeze"]),
+        ("y = ReduceMax<axes = [-1, 1], keepdims = 0>(x)", "float[?,?]", 13, ["Constant", "ReduceMax", "Squeeze"]),
+        ("y = ReduceMax<keepdims = 0>(x)", "float", 13, ["ReduceMax", "Squeeze"]),
+        ("t = ArgMax<axis = 2, keepdims = 0>(x) y = Cast<to = 1>(t)", "float[?,?,?]", 13, ["Constant", "ArgMax", "Squeeze", "Cast"]),
+        ("t = ArgMax<keepdims = 0>(x) y = Cast<to = 1>(t)", "float[?,?,?]", 11, ["ArgMax", "Squeeze", "Cast"]),
+        ("y = ReduceSum<axes = [1]>(x)", "float[?,?,?,?]", 11, ["ReduceSum"]),
+        ("y = ReduceSum<keepdims = 0, noop_with_empty_axes = 1>(x)", "float[?,?,?,?]", 13, ["ReduceSum"]),
+    ],
+)  # fmt: skip
+def test_reduced_axes_are_kept_and_squeezed(body, y, opset, ops):
+    source = parse(body, y=y, opset=opset)
+    result = respell(source, SQUEEZES)
+    assert [node.op_type for node in result.model.graph.node] == ops
+    onnx.checker.check_model(result.model, full_check=True)
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
