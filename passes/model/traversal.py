@@ -38,8 +38,7 @@ def may_hold(node: NodeProto) -> bool:
 
 def holding(body: Body) -> list[tuple[int, NodeProto]]:
     """The nodes that may hold graphs, with their places."""
-    apart = graphless()
-    return [(index, node) for index, node in enumerate(body.node) if node.op_type not in apart or node.domain]
+    return [(index, node) for index, node in enumerate(body.node) if may_hold(node)]
 
 
 def bodies(model: ModelProto) -> Iterator[Body]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import chain
 
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import Op, holding, own_names, subgraphs, with_nested
@@ -46,16 +45,15 @@ def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collec
     for index, node in holding(graph):
         for (_, _, inner), (_, _, other) in zip(subgraphs(node), subgraphs(made.node[index]), strict=True):
             found |= _state_lists(inner, other, places, names)
-    if not names:
-        return found
     own = own_names(graph)
     outer |= names - own
+    if not names:
+        return found
     value_types = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
     open_ = {
         name for name in names & own if name in value_types and not value_types[name].tensor_type.HasField("shape")
     }
-    made_here = chain.from_iterable([node.output[:] for node in graph.node])
-    unknown = names.intersection(made_here) - value_types.keys()
+    unknown = names & {name for node in graph.node for name in node.output} - set(value_types)
     for name in sorted(open_ | unknown):
         stated = [value for value in (*graph.input, *graph.output, *graph.value_info) if value.name == name]
         for value in stated or [graph.value_info.add(name=name)]:

@@ -151,7 +151,7 @@ def multiply_and_add(call: Call) -> Outcome:
 
 
 @says("Merged Transpose into Gemm")
-@rule("Gemm", close=True, settles=True)
+@rule("Gemm", close=True)
 def multiply_transposed(call: Call) -> Outcome:
     for index, flag in ((0, "transA"), (1, "transB")):
         made = call.maker(index)
@@ -167,7 +167,7 @@ def multiply_transposed(call: Call) -> Outcome:
 
 
 @says("Merged Pad into Conv")
-@rule("Conv", since=11, close=True, settles=True)
+@rule("Conv", since=11, close=True)
 def pad_in_convolution(call: Call) -> Outcome:
     pads = _zeros_around(call)
     made = call.maker()

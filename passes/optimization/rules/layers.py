@@ -34,7 +34,7 @@ def scale_in_layer(call: Call) -> Outcome:
 
 
 @says("Merged a multiplication into the weights after it")
-@rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True, settles=True)
+@rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True)
 def scale_before_layer(call: Call) -> Outcome:
     made = call.maker()
     if made is None or made.op not in ("Mul", "Div") or not call.alone():
