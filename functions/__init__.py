@@ -87,7 +87,7 @@ def _pairs(note: str) -> list[tuple[str, str]]:
 def _family(domain: str, op: str) -> str:
     if domain == OPENVINO:
         return "openvino"
-    known = schemas.known_domain(domain) or domain in schemas.VENDORS
+    known = schemas.is_onnx_domain(domain) or domain in schemas.VENDORS
     newest = schemas.schema(domain, op, schemas.latest(domain)) if known else None
     return newest.family if newest else ""
 

@@ -44,7 +44,12 @@ _FIX = "; try "
 
 
 def reason(found: str, supported: str = "", fix: str = "") -> str:
-    """Why a node is refused: what it has, what could stand there instead, and what a user can do about it."""
+    """Why a node is refused: what it has, what could stand there instead, and what a user can do about it.
+
+    Where a size or a rank is unknown, fixed sizes of inputs may tell it.
+    """
+    if not fix and found.endswith("unknown") and not found.startswith("the type"):
+        fix = "--fix-shape"
     return found + (_SUPPORTED + supported if supported else "") + (_FIX + fix if fix else "")
 
 

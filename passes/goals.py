@@ -443,12 +443,12 @@ class Goal:
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about an operator that the backend lacks, or a vendor operator that must go: other
+        """Whether a refusal is about an operator that the backend lacks, or one of another domain that must go: other
         opsets do not help then.
         """
-        if self.reader is None:
-            return False
         op = default_domain(refusal.domain), refusal.op
+        if self.reader is None or self.portable:
+            return bool(self.portable and op[0])
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:

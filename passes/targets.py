@@ -72,7 +72,7 @@ def _opset(given: object) -> int:
 
 
 def _check_opset(domain: str, opset: int) -> int:
-    if not schemas.known_domain(domain):
+    if not schemas.is_onnx_domain(domain):
         domains = ("ai.onnx", *filter(None, schemas.domains()))
         have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"
         raise ValueError(f"the operators of domain {domain!r} are not known{have}")

@@ -393,6 +393,7 @@ def _repeat_proof(options: argparse.Namespace) -> int:
         Asked(
             shapes={name: tuple(shape) for name, shape in how["shapes"].items()},
             sizes=how["sizes"],
+            map=how.get("map", {}),
             ranges={name: (low, high) for name, (low, high) in how["ranges"].items()},
             runs=how["runs"],
             seed=how["seed"],
@@ -404,8 +405,9 @@ def _repeat_proof(options: argparse.Namespace) -> int:
             before, after, grade=how["grade"], wanted=wanted, plain=how["plain"], promise=how["promise"]
         )
     said = evidence.compare_proofs(recorded, verification)
-    parts = f"{outcome_.several(len(recorded['regions']), 'kind')} of changed parts"
-    lines = said or [f"the evidence is confirmed: {recorded['status']}, {parts} proved again"]
+    kinds = f"{outcome_.several(len(recorded['regions']), 'kind')} of changed parts proved again"
+    parts = kinds if recorded["regions"] else "all nodes are the same"
+    lines = said or [f"the evidence is confirmed: {recorded['status']}, {parts}"]
     if options.format == "json":
         print(
             documents.render_document(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _SHOWN = 12  # inputs or outputs
 _LINES = 5  # of changes
 _OPERATORS = 4  # in a line of changes
+_MINOR = {"Constant", "Identity", "input"}  # changes that tell nothing of a target
 _PREFIXES = "kMGTP"
 
 
@@ -238,15 +239,24 @@ def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console
         if held.refusals:
             left = [f"not read: {_first(held.refusals)}"]
         elif held.obstacles:
-            gone = Counter(change.op for change in held.changes if change.op)
-            ops = ", ".join(f"{count} x {op}" for op, count in sorted(gone.items()))
+            ops = _name_rewritten(held)
             left = [f"read after `opshift convert --target {held.target}`{f', which rewrites {ops}' if ops else ''}"]
         else:
             left = ["read as it is"]
             unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
-            left += [f"of {several(unknown, 'call')} nobody knows"] if unknown else []
+            nodes = several(sum(row.count for row in held.known), "node")
+            left += [f"{unknown} of {nodes} not measured"] if unknown else []
         left += [str(need) for need in held.needs]
         say(f"{held.target}: {'; '.join(left)}", console, style="red" if held.refusals else None)
+
+
+def _name_rewritten(held: Prospect) -> str:
+    """Name the operators that a conversion rewrites: those that the target does not read first, four at most."""
+    counts = Counter(change.op for change in held.changes if change.op and change.op not in _MINOR)
+    refused = {refusal.op for refusal in held.obstacles}
+    ops = sorted(counts, key=lambda op: (op not in refused, op))
+    others = f" and {several(len(ops) - _OPERATORS, 'other operator')}" if len(ops) > _OPERATORS else ""
+    return ", ".join(f"{counts[op]} x {op}" for op in ops[:_OPERATORS]) + others
 
 
 def _first(refusals: Sequence[Refusal]) -> str:

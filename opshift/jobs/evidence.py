@@ -53,6 +53,7 @@ def write(
             **how,
             "seed": wanted.seed,
             "runs": wanted.runs,
+            "map": dict(wanted.map),
             "shapes": {name: list(shape) for name, shape in wanted.shapes.items()},
             "sizes": dict(wanted.sizes),
             "ranges": {name: list(pair) for name, pair in wanted.ranges.items()},

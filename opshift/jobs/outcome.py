@@ -12,6 +12,7 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass, field
+from opshift.verification.verdict import describe_second_engine as describe_second_engine
 from opshift.verification.verdict import list_measurements as list_measurements
 from opshift.verification.verdict import several as several
 from opshift.verification.verdict import text as text
@@ -147,10 +148,11 @@ def proof_details(found: Verification) -> list[str]:
     for region in found.regions:
         what = f"{_operators(region.before)} -> {_operators(region.after)}"
         count = several(region.places, "place")
-        how = "same bits" if region.is_same else f"{region.difference:.1g} of {region.allowed:.1g}"
+        apart = f"largest difference {region.difference:.1g}, allowed {region.allowed:.1g}"
+        how = "same bits" if region.is_same else apart
         ran = f"{several(region.runs, 'input')}{'' if region.captured else ', drawn only'}"
         rows.append(f"{what}: {region.status}, {count}, {ran}, {how}" if region.runs else f"{what}: {region.status}")
-    return rows
+    return [*rows, *describe_second_engine(found)]
 
 
 def _operators(ops: Sequence[str]) -> str:

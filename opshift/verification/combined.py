@@ -16,7 +16,7 @@ from opshift.verification.aligning import align
 from opshift.verification.bounds import FLIPS
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import DRAWN, Asked
-from opshift.verification.proof import HASTE, Failure, Manner, Prover
+from opshift.verification.proof import CAPTURED, HASTE, Failure, Manner, Prover
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification, several
@@ -157,8 +157,8 @@ def _say_widened(names: Sequence[str]) -> list[str]:
     """Write one remark on all regions that agree only together with the nodes before them."""
     if not names:
         return []
-    more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
-    return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
+    more = f" and {len(names) - 1} more were" if len(names) > 1 else " was"
+    return [f'"{names[0]}"{more} tested only on numbers that the nodes in front can compute']
 
 
 def _say_late(late: Mapping[str, int]) -> list[str]:
@@ -252,7 +252,7 @@ def _add_first_difference(
     found = replace(
         found,
         tensor=failure.tensor,
-        why=f"{failure.why}, on {failure.label}" if failure.label else failure.why,
+        why=f"{failure.why}, on {failure.label}" if failure.label not in ("", CAPTURED) else failure.why,
         node=failure.made[-1] if failure.made else "",
         op=failure.op,
         parts=failure.nodes,

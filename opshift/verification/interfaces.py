@@ -7,7 +7,7 @@ from typing import Any
 
 from opshift.passes.model.formats import FORMATS, Floats, Integers
 from opshift.passes.model.messages import ModelProto, TensorProto, ValueInfoProto
-from opshift.passes.model.traversal import own_names
+from opshift.passes.model.traversal import bodies, own_names
 from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
 from opshift.verification.feeding.asked import Asked
@@ -112,7 +112,7 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
                 names[b] = a
         moved = [f'"{a}" with "{b}"' for a, b in pairs.items() if a != b and wanted.map.get(a) != b]
         if moved:
-            remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])}")
+            remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])} (--map A=B says otherwise)")
     if names:
         model = _rename_values(model, names)
     order = [value.name for value in before.model.graph.output]
@@ -124,7 +124,28 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
         renamed.graph.output.extend(by_name[name] for name in order)
         model = renamed
         remarks.append("the outputs are in another order")
+    if ignored := _list_ignored_defaults(before.model, model, wanted):
+        names_of = ", ".join(f'"{name}"' for name in ignored[:8]) + (" and others" if len(ignored) > 8 else "")
+        remarks.append(f"tested at the default of {names_of} only: the second model takes no other value there")
     return before, replace(after, model=model), "", remarks
+
+
+_OVERRIDABLE = 4
+"""The IR version from which on an initializer is an input only if users may give another value."""
+
+
+def _list_ignored_defaults(before: ModelProto, after: ModelProto, wanted: Asked) -> list[str]:
+    """List inputs with a default that the first model uses and the second does not. Runs before models are compared."""
+
+    def used(model: ModelProto) -> list[str]:
+        read = {name for body in bodies(model) for node in body.node for name in node.input}
+        initialized = {tensor.name for tensor in model.graph.initializer}
+        return [value.name for value in model.graph.input if value.name in initialized & read]
+
+    if before.ir_version < _OVERRIDABLE:
+        return []
+    kept = {*used(after), *wanted.values}
+    return [name for name in used(before) if name not in kept]
 
 
 def _list_required_inputs(model: ModelProto, wanted: Asked) -> list[ValueInfoProto]:
@@ -146,7 +167,8 @@ def _pair_up(
         _element(types[0][x]) == _element(types[1][y]) for x, y in zip(*rest, strict=True)
     )
     if not alike:
-        return {}, f"the {what}s are {b} instead of {a}; --map A=B says which stand for each other"
+        option = "; --map A=B says which stand for each other" if len(a) == len(b) else ""
+        return {}, f"the {what}s are {b} instead of {a}{option}"
     same = {name: name for name in rest[0] if name in rest[1]}
     left = [name for name in rest[0] if name not in same], [name for name in rest[1] if name not in same]
     return {**said, **same, **dict(zip(*left, strict=True))}, ""

@@ -56,6 +56,10 @@ _BLIND = frozenset(
     ["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "BatchNormalization", "Dropout", "Scan"]
 )
 """Operators that onnx.reference runs as they are now, whatever version the model asks for."""
+_SAMPLE = 1 << 15
+"""Elements that a part reads, up to which onnx.reference runs it as a second engine."""
+_SECOND, _MOMENT, _BRIEF = 0.1, 0.2, 0.2
+"""The share of time that the second engine may take, the seconds that it always has, and those for one run."""
 _NAN = "its results were NaN in each run"
 _WIDENED = 64
 """Steps by which a region is widened at most."""
@@ -112,6 +116,17 @@ class Manner:
     promise: bool = True
 
 
+@dataclass(frozen=True)
+class _Sample:
+    """A run of both sides: what they were given, and what the first one made of it."""
+
+    pair: Pair
+    values: Feeds
+    feeds: Sequence[Feeds]
+    expected: Sequence[Any]
+    label: str
+
+
 @dataclass
 class _Kind:
     """Regions that differ only in names, weights and types."""
@@ -128,6 +143,8 @@ class _Kind:
     why: str = ""
     engines: set[str] = field(default_factory=set)
     late: int = 0
+    sample: _Sample | None = None
+    second: str = ""
     slowest: float = 0.0
     is_lacking: bool = False
 
@@ -186,11 +203,13 @@ class Prover:
             pairs.append((pair, kind))
         if not pairs:
             return []
+        started = process_time()
         progress.tell("run changed parts", 0, len(kinds))
         for number, run in enumerate(self._runs):
             for pair, kind, values in self._capture_inputs(pairs, run):
                 self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
+        self._run_samples_in_reference(list(kinds.values()), process_time() - started)
         self.late |= {kind.pair.region.outputs[0]: kind.late for kind in kinds.values() if kind.late and kind.runs}
         findings = [self._make_finding(kind) for kind in kinds.values()]
         failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
@@ -314,7 +333,10 @@ class Prover:
         """Run both sides on captured values, unless enough like places were run."""
         shapes = tuple((name, str(getattr(v, "dtype", "")), getattr(v, "shape", None)) for name, v in values.items())
         kind.shapes[shapes] = kind.shapes.get(shapes, 0) + 1
-        if (kind.shapes[shapes] > _ALIKE and not pair.has_weights) or (kind.captured and kind.slowest > _SLOW):
+        is_slow = kind.captured and kind.slowest > _SLOW
+        if (kind.shapes[shapes] > _ALIKE or is_slow) and not pair.has_weights:
+            return
+        if is_slow and number:  # weights that were not run yet may differ
             return
         if kind.base is None or _size(values) < _size(kind.base):
             kind.base, kind.pair = dict(values), pair
@@ -336,6 +358,7 @@ class Prover:
         if base is None:
             kind.why = kind.why or "the types or sizes of its inputs are unknown"
             return
+        known = kind.closeness
         failure = self._first_difference(kind.pair, kind, base, seconds)
         for other in _of_other_ranks(base) if not kind.runs else ():
             failure = self._first_difference(kind.pair, kind, other, seconds)
@@ -360,6 +383,7 @@ class Prover:
                         kind.failures += untaken
                         return
                     self.widened.append(kind.pair.region.outputs[0])
+                    kind.closeness = known.worse(again.closeness)
                     return
                 if there is None and again.why == _NAN:
                     kind.why, kind.runs = _NAN, 0
@@ -576,8 +600,12 @@ class Prover:
         kind.runs += 1
         if _draws_numbers(pair):
             return self._judge_samples(pair, kind, feeds)
+        sample = kind.sample
+        if sample is None and how == ORDINARY and sum(map(_size, feeds)) <= _SAMPLE:
+            sample = _Sample(pair, values, feeds, expected, label)
         worst = SAME
         if all(map(identical, expected, actual)):
+            kind.sample = sample
             return worst
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
         moved: list[Sequence[Any]] | None = None
@@ -607,6 +635,7 @@ class Prover:
             worst = worst.worse(replace(one, place=place))
         if worst.why and len(kind.engines) > 1:
             return self._compare_in_one_engine(pair, kind, feeds, expected, actual, worst)
+        kind.sample = kind.sample if worst.why else sample
         kind.closeness = kind.closeness.worse(replace(worst, why=""))
         return worst
 
@@ -637,6 +666,41 @@ class Prover:
             kind.why = "the engines disagree on the same part"
             return None
         return found
+
+    def _run_samples_in_reference(self, kinds: Sequence[_Kind], seconds: float) -> None:
+        """Run one set of inputs of each kind in onnx.reference, too, as onnxruntime may be wrong.
+
+        Runs at the end, for a share of the seconds that all else took.
+        """
+        import onnx.reference  # noqa: F401  # which takes longer than a run may
+
+        until = process_time() + max(_MOMENT, _SECOND * seconds)
+        for kind in kinds:
+            if process_time() > until:
+                break
+            is_proved = kind.runs and not kind.failures and kind.engines == {OnnxRuntime.engine}
+            if kind.sample and is_proved and _is_for_reference(kind):
+                with suppress(EngineError):
+                    self._judge_in_reference(kind, kind.sample)
+
+    def _judge_in_reference(self, kind: _Kind, sample: _Sample) -> None:
+        """Compare both sides in onnx.reference; a difference counts if it agrees with onnxruntime on the first side."""
+        pair, feeds = sample.pair, sample.feeds
+        with time_limit(_BRIEF):
+            models = (Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2))
+            one, other = (model.run(given) for model, given in zip(models, feeds, strict=True))
+        how = {"step": _quantization_step(pair, feeds), "magnitude": _magnitude(sample.values), "drawn": True}
+        why = _differ(one, other, **how)
+        if not why:
+            kind.second = Reference.engine
+        elif _differ(sample.expected, one, **how):
+            self.remarks.append(
+                f'"{pair.region.outputs[0]}" may differ in other engines: onnxruntime and onnx.reference disagree on '
+                f"this part of the first model; in onnx.reference, {why}"
+            )
+        else:
+            found = Closeness(f"{why} in onnx.reference (not in onnxruntime)")
+            kind.failures.append(self._describe_failure(pair.region, sample.label, found, sample.values))
 
     def _grade(self, kind: _Kind) -> str:
         return self._manner.grade if len(kind.engines) < 2 else "close"
@@ -742,6 +806,7 @@ class Prover:
             kind.closeness.is_same,
             why="" if kind.runs else kind.why,
             engines=" and ".join(sorted(kind.engines)),
+            second=kind.second,
         )
         if not kind.failures:
             return finding
@@ -861,8 +926,10 @@ def _signature(feeds: Feeds) -> tuple[Any, ...]:
     return tuple((name, str(getattr(v, "dtype", type(v))), getattr(v, "ndim", -1)) for name, v in feeds.items())
 
 
-def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return any(judge(Runs(a, b), "close").why for a, b in zip(one, other, strict=True))
+def _differ(one: Sequence[Any], other: Sequence[Any], **how: Any) -> str:
+    """Say how two runs differ by more than rounding; empty where they do not."""
+    found = (judge(Runs(a, b, **how), "close").why for a, b in zip(one, other, strict=True))
+    return next(filter(None, found), "")
 
 
 def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
@@ -957,9 +1024,30 @@ def _is_blind(kind: _Kind) -> bool:
     """Whether onnx.reference may have run an operator by a newer definition."""
     if Reference.engine not in kind.engines:
         return False
-    versions: list[set[Any]] = []
+    versions = _find_blind_operators(kind)
+    return versions[0] != versions[1] or (len(kind.engines) > 1 and bool(versions[0]))
+
+
+def _is_for_reference(kind: _Kind) -> bool:
+    """Whether onnx.reference runs all of a kind by the version that is asked for, without functions and subgraphs.
+
+    It ignores defaults of function attributes, and a Loop around ScatterElements changes what it read before.
+    """
+    one, other = _find_blind_operators(kind)
+    is_plain = all(len(list(bodies(part.model))) == 1 for part in (kind.pair.before, kind.pair.after))
+    is_plain &= not find_scores(kind.pair.before.model)  # labels may differ where scores tie
+    return one == other and is_plain and all((since or 0) >= _AS_NOW for _, since in one)
+
+
+_AS_NOW = 13
+"""The opset from which on `_BLIND` operators are mostly what they are now."""
+
+
+def _find_blind_operators(kind: _Kind) -> list[set[tuple[str, int | None]]]:
+    """Find operators on both sides that onnx.reference runs by their newest definition, with their versions."""
+    versions = []
     for part in (kind.pair.before.model, kind.pair.after.model):
         opset = imports.opsets(part).get("", 1)
         ops = {node.op_type for node in part.graph.node if not default_domain(node.domain)}
         versions.append({(op, schemas.since("", op, opset)) for op in ops & _BLIND})
-    return versions[0] != versions[1] or (len(kind.engines) > 1 and bool(versions[0]))
+    return versions

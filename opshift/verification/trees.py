@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -155,6 +155,15 @@ def _draw_rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Genera
     yield row
 
 
+class Column(NamedTuple):
+    """A column of an input, minus an offset and times a scale."""
+
+    name: str
+    axis: int
+    offset: float = 0.0
+    scale: float = 1.0
+
+
 def is_classical(model: ModelProto) -> bool:
     return any(default_domain(node.domain) == ML for node in model.graph.node)
 
@@ -164,14 +173,14 @@ def draw_inputs(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) ->
 
     Used for classical models.
     """
-    rng, drawn = np.random.default_rng(seed), list[tuple[list[tuple[str, int]], Any]]()
+    rng, drawn = np.random.default_rng(seed), list[tuple[list[Column], Any]]()
     columns, elem_types = (
         dict(_columns(model, taken)),
         {name: tensor(value_type).elem_type for name, value_type in taken.items()},
     )
     for node in model.graph.node:
         read = columns.get(node.input[0], []) if is_tree_ensemble(node) else []
-        types = {_DTYPES.get(elem_types[name], "") for name, _ in read}
+        types = {_DTYPES.get(elem_types[source.name], "") for source in read}
         if len(types) == 1 and (dtype := types.pop()):
             drawn.append((read, draw_rows(node, len(read), dtype, rng)[0]))
     count = min(sum(len(rows) for _, rows in drawn), MOST_ROWS)
@@ -182,33 +191,50 @@ def draw_inputs(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) ->
     place = 0
     for read, rows in drawn:
         rows = rows[: max(1, count * len(rows) // sum(len(value) for _, value in drawn))][: count - place]
-        for column, (name, axis) in enumerate(read):
+        for column, (name, axis, offset, scale) in enumerate(read):
             value = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[elem_types[name]]))
-            value[place : place + len(rows), axis] = rows[:, column]
+            is_plain = (offset, scale) == (0, 1)
+            value[place : place + len(rows), axis] = rows[:, column] if is_plain else rows[:, column] / scale + offset
         place += len(rows)
     return made
 
 
-def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """Find for each column of a value the input and column that it comes from, where inputs are put side by side.
+def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[Column]]]:
+    """Find for each column of a value the input and column that it comes from, where inputs are put side by side or
+    scaled.
 
     Used to feed each column with thresholds of its own feature.
     """
-    columns: dict[str, list[tuple[str, int]]] = {}
+    columns: dict[str, list[Column]] = {}
     for name, value_type in taken.items():
         dims = tensor(value_type).shape.dim
         if len(dims) == 2 and dims[1].dim_value > 0:
-            columns[name] = [(name, axis) for axis in range(dims[1].dim_value)]
+            columns[name] = [Column(name, axis) for axis in range(dims[1].dim_value)]
     for node in model.graph.node:
         if _passes_on(node) and all(name in columns for name in node.input):
-            columns[node.output[0]] = [column for name in node.input for column in columns[name]]
+            columns[node.output[0]] = _scale(node, [column for name in node.input for column in columns[name]])
     yield from columns.items()
 
 
 def _passes_on(node: NodeProto) -> bool:
-    """Whether a node yields the columns of its inputs, one input after the other."""
+    """Whether a node yields the columns of its inputs, one input after the other, or scaled."""
     if default_domain(node.domain) == ML:
-        return node.op_type == "FeatureVectorizer"
+        return node.op_type in ("FeatureVectorizer", "Scaler")
     if node.op_type == "Concat":
         return integer(node, "axis", 0) in (1, -1)
     return node.op_type == "Identity" and not default_domain(node.domain)
+
+
+def _scale(node: NodeProto, columns: list[Column]) -> list[Column]:
+    """Add a Scaler's offsets and scales to columns. A scale of 0 is left out: no input reaches more."""
+    if node.op_type != "Scaler":
+        return columns
+    held = {attribute.name: list(attribute.floats) for attribute in node.attribute}
+    offsets, scales = (
+        values * len(columns) if len(values := held.get(name) or [default]) == 1 else values
+        for name, default in (("offset", 0.0), ("scale", 1.0))
+    )
+    return [
+        column._replace(offset=column.offset + offset / column.scale, scale=column.scale * (scale or 1.0))
+        for column, offset, scale in zip(columns, offsets, scales, strict=False)
+    ]

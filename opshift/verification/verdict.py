@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,6 +74,7 @@ class Finding:
         label: which inputs tell a difference.
         why: what differs, or why nothing was run.
         engines: what ran them.
+        second: another engine that ran one set of inputs, and agrees.
         is_reached: whether each run of the whole models reaches it, as it lies in no branch of an If.
     """
 
@@ -91,6 +93,7 @@ class Finding:
     label: str = ""
     why: str = ""
     engines: str = ""
+    second: str = ""
     is_reached: bool = True
 
 
@@ -176,6 +179,14 @@ def several(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
+def describe_second_engine(found: Verification) -> list[str]:
+    """Write one line on the kinds of changed parts that a second engine ran, too. Printed with `-v`, and in reports."""
+    engines = {region.second for region in found.regions} - {""}
+    count = sum(bool(region.second) for region in found.regions)
+    kinds = several(len(found.regions), "kind")
+    return [f"{engine} computes the same in {count} of {kinds} of changed parts" for engine in engines]
+
+
 _SHOWN = 8  # inputs of a run
 
 
@@ -187,28 +198,46 @@ def verdict(found: Verification) -> str:
         return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
     if found.equal:
         return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
-    place = f' at "{found.tensor}"' if found.tensor else ""
-    maker = f", made by {found.op} {found.node!r}" if found.node else ""
+    place = f' at "{_shorten(found.tensor)}"' if found.tensor else ""
+    named = f" {_shorten(found.node)!r}" if found.node != found.tensor else ""
+    maker = f", made by {found.op}{named}" if found.node else ""
     said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
     said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
     return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
 
 
+_LONG = 80
+"""Letters of a name; exporters join the names of all that they fused."""
+
+
+def _shorten(name: str) -> str:
+    """Cut the middle out of a long name. JSON and reports hold the whole one."""
+    return name if len(name) <= _LONG else f"{name[: _LONG // 2]}...{name[-_LONG // 2 :]}"
+
+
 def list_measurements(found: Verification) -> list[str]:
     """Write the other lines of a proof: largest difference, inputs, remarks. Printed by every command that proves."""
     lines = []
-    worst = found.worst
+    worst, is_inside = found.worst, found.status == DIFFERENT and bool(found.node)
     if worst is not None and not found.is_same:
-        whose = f' (output "{worst.output}")' if len(found.outputs) > 1 else ""
-        lines.append(f"largest difference {worst.difference:.1g}, allowed {worst.allowed:.1g}{whose}")
+        whose = f' (output "{_shorten(worst.output)}")' if len(found.outputs) > 1 else ""
+        agree = "the outputs of the whole models agree: " if is_inside and worst.share <= 1 else ""
+        digits = next(d for d in (1, 2, 9) if d > 8 or f"{worst.difference:.{d}g}" != f"{worst.allowed:.{d}g}")
+        apart, allowed = (f"{number:.{digits}g}" for number in (worst.difference, worst.allowed))
+        lines.append(f"{agree}largest difference {apart}, allowed {allowed}{whose}")
+    elif is_inside and found.engine and not any(output.why for output in found.outputs):
+        lines.append("the outputs of the whole models are the same")
     elif found.equal and not found.engine and found.regions:
         worst_region = max(found.regions, key=lambda region: region.difference)
         if worst_region.difference:
             said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"
             lines.append(f"largest difference of a changed part {said}")
     if found.inputs:
-        shown = dict.fromkeys(_shapes(run) for run in found.inputs)
-        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(filter(None, shown))}".rstrip(": "))
+        shown = Counter(_shapes(run) for run in found.inputs)
+        told = [
+            f"{one} ({count} times)" if count > 1 and len(shown) > 1 else one for one, count in shown.items() if one
+        ]
+        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(told)}".rstrip(": "))
     if found.drawn:
         lines.append(f"random outputs, compared by type and shape: {', '.join(found.drawn)}")
     if found.cast:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+from opshift.passes.inputs.interface import check_name
 from opshift.passes.records import replace
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError
@@ -54,7 +55,15 @@ def verify_apart(
 
 
 def compare_models(before: Side, after: Side, wanted: Asked, *, exact: bool) -> Verification:
-    """Compare two models of any origin; with `--exact`, other rounding is a difference."""
+    """Compare two models of any origin; with `--exact`, other rounding is a difference.
+
+    Raises:
+        ValueError: `--map` names an input or output that there is not.
+    """
+    for side, names, which in ((before, wanted.map.keys(), "first"), (after, wanted.map.values(), "second")):
+        ends = [value.name for value in (*side.model.graph.output, *side.model.graph.input)]
+        for name in names:
+            check_name(name, ends, "output or input", f"the {which} model")
     verification = verify_apart(before, after, grade="close", wanted=wanted)
     if not exact or not verification.equal or verification.is_same:
         return verification

@@ -88,7 +88,7 @@ def _unmade(body: Body) -> set[str]:
 def is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
     """Whether a node is a call of neither an operator that ONNX defines nor of a function in `called`."""
     domain = default_domain(node.domain)
-    return not schemas.known_domain(domain) and (domain, node.op_type) not in called
+    return not schemas.is_onnx_domain(domain) and (domain, node.op_type) not in called
 
 
 def _retain(stated: Any, names: set[str]) -> None:

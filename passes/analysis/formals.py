@@ -93,7 +93,7 @@ def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) 
     for key, of in calls.functions.items():
         if key in variants and not variants[key] and key[:2] not in inlined:
             result.refusals += _refuse_unjudged(key, calls, of)
-    result.stuck = {key[:2] for key, found in variants.items() if len(found) > 1 and schemas.known_domain(key[0])}
+    result.stuck = {key[:2] for key, found in variants.items() if len(found) > 1 and schemas.is_onnx_domain(key[0])}
     result.stuck = {op for op in result.stuck if op not in inlined}
     if result.refusals or result.stuck or not any(any(variant) for found in variants.values() for variant in found):
         return result

@@ -321,6 +321,25 @@ class Scope(Inferable):
         known = self.source.type(name)
         return known if known is not None and has_shape(known) else None
 
+    def find_unknown(self, what: str, name: str) -> tuple[str, NodeProto | None]:
+        """Find the value from which on types or ranks are unknown, and the node that makes it, above an unknown one.
+
+        One on the way, where that is far: whatever comes behind is known if it is declared.
+        """
+        known = has_shape if what == "rank" else _is_typed
+        found: dict[str, NodeProto | None] = {}
+        while name not in found and len(found) < _FAR:
+            found[name] = made = self.producer(name)
+            read = [each for each in made.input if each] if made is not None else []
+            open_ = [each for each in read if (value_type := self.type(each)) is None or not known(value_type)]
+            name = next(filter(self._is_of_source, open_), name)
+        return (name, found[name]) if name in found else found.popitem()
+
+    def _is_of_source(self, name: str) -> bool:
+        """Whether a value has a name that users know."""
+        owner = self.owner(name)
+        return owner is not None and (name in owner.source.inputs or name in owner.source.producers)
+
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown. Steps and rules ask this."""
         known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
@@ -465,3 +484,11 @@ def of_model(model: ModelProto, opset: int) -> Scope:
 def open_main_graph(model: ModelProto, folder: str | None = None) -> Scope:
     """Make a scope for a main graph that will not change, with inferred types; external data lie in `folder`."""
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())
+
+
+_FAR = 64  # values above one that are looked at
+
+
+def _is_typed(value_type: TypeProto) -> bool:
+    """Whether a type is one of a list, or tells the elements of a tensor."""
+    return bool(elem_type_of(value_type)) or value_type.WhichOneof("value") not in (None, "tensor_type")

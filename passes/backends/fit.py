@@ -23,6 +23,7 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
 
 _ML = "ai.onnx.ml"
@@ -39,9 +40,13 @@ def convert_for_backend(
 
     Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend
     rejects one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
-    A call that only tests saw fail stays if nothing can replace it: the model may run.
+    A call that only tests saw fail stays if nothing can replace it: the model may run. Inputs and outputs keep their
+    types, so a type that they have is no reason to replace operators; the report lists it.
     """
     ops = frozenset(ops)
+    if backend.measured and backend.types:
+        types = (type_text(value.type) for value in (*source.graph.input, *source.graph.output))
+        backend = replace(backend, types=backend.types.union(text for text in types if text))
     result = first = _convert_for_backend(source, backend, ops, ir_version, folder)
     doubted = set[Op]()
     while result.model is None and backend.measured:
@@ -98,12 +103,21 @@ def _convert_for_backend(
         rest = opsets[opsets.index(last.attempt.targets[""]) + 1 :]
         return [plan(rest[0])] if last.is_refused and rest else []
 
+    def blames_opset(conversion: Conversion) -> bool:
+        """Whether it was refused for an operator that the backend has at the nearest opset: that says nothing."""
+        opset = conversion.attempt.targets[""]
+        return any(
+            not r.domain and not backend.has("", r.op, opset) and backend.has("", r.op, opsets[0])
+            for r in conversion.result.refusals
+        )
+
     first = plan(opsets[0])
     tried = try_attempts(first, carry_out, REPAIRS, [expand_refused_operators, take_next_opset])
     own_attempts = [
         conversion for conversion in tried if not (conversion.is_refused and conversion.attempt.is_extended)
     ]
-    return choose(own_attempts).result
+    of_use = [conversion for conversion in own_attempts if not blames_opset(conversion)]
+    return choose(of_use or own_attempts).result
 
 
 def convert_to_opset(
@@ -251,7 +265,7 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
 
 def find_foreign_operators(source: ModelProto) -> set[Op]:
     """Find operators in the model that are neither ONNX's nor functions of the model."""
-    return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
+    return {op for op in _find_called(source) if not schemas.is_onnx_domain(op[0])}
 
 
 def find_classical_operators(source: ModelProto) -> set[Op]:

@@ -60,7 +60,7 @@ def _judge_call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> 
     name = f"{domain}::{op}" if domain else op
     if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
         return KnownCalls(name, BELIEVED)
-    if not schemas.known_domain(domain):
+    if not schemas.is_onnx_domain(domain):
         listed = backend.supports is not None and (domain, op) in backend.supports
         return (
             KnownCalls(name, BELIEVED)

@@ -278,7 +278,7 @@ def _parse_operators(names: Iterable[str]) -> dict[Op, int]:
         domain, _, op = name.rpartition("::")
         op, _, version = op.partition("-")
         domain = default_domain(domain)
-        if schemas.known_domain(domain):
+        if schemas.is_onnx_domain(domain):
             versions = schemas.versions(domain, op)
             if not versions or (version and int(version) not in versions):
                 raise ValueError(f"ONNX defines no operator {name}")

@@ -80,7 +80,7 @@ def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]
     first: dict[int, Op] = {}
     replaced_by: dict[Op, Op] = {}
     for op, layout in zip(ops, survey.functions, strict=True):
-        if op not in inlined or times[op] > 1 or schemas.known_domain(op[0]) or functions.has_definition(*op):
+        if op not in inlined or times[op] > 1 or schemas.is_onnx_domain(op[0]) or functions.has_definition(*op):
             continue
         one = first.setdefault(id(layout.values), op)  # a survey looks at one of those that are alike
         if one != op:

@@ -32,7 +32,7 @@ def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int 
     if asked is not None:
         return asked
     imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
-    follows = {d: schemas.ir_version(d, v) for d, v in imported.items() if schemas.known_domain(d)}
+    follows = {d: schemas.ir_version(d, v) for d, v in imported.items() if schemas.is_onnx_domain(d)}
     counted = [ir for domain, ir in follows.items() if not domain or domain in targets]
     if any(ir > max(counted, default=3) for ir in follows.values()):
         used = imports.used_domains(model)

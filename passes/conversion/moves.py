@@ -191,7 +191,7 @@ def _check_types(node: Node, before: int, after: int) -> None:
                     node, f'"{name}" is {plain_type(text)}', supported=_list_names(frozenset(map(plain_type, allowed)))
                 )
         if any(names) and not known:
-            raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
+            raise node.unknown("type", next(filter(None, names)))
 
 
 def _type_text(name: str, scope: Scope) -> str | None:

@@ -81,7 +81,7 @@ class Route:
             return CallPlan.CLIMB
         opset = self.target(domain, version)
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, opset)
-        if (goal is None or too_early(op, at)) and schemas.known_domain(domain):
+        if (goal is None or too_early(op, at)) and schemas.is_onnx_domain(domain):
             return CallPlan.CLIMB
         if schemas.has_subgraphs(domain, op):
             return CallPlan.DESCEND
@@ -147,7 +147,7 @@ class Route:
         """
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
-        if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
+        if schemas.is_onnx_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
             raise CannotConvert(work.node(scope, version), _explain_unknown(domain, op, version))
         if at == goal:
             return Arrived()

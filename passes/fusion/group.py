@@ -122,7 +122,7 @@ class Grouping:
             return None
         inside, names, doubled = walked
         inside |= self._constants_of(index, inside)
-        if (closed := self._closed(index, inside)) is None:
+        if (closed := self._find_closed(index, inside)) is None:
             return None
         for name in self._above(doubled):
             if self._reader.elem_type(name) == elem_type:
@@ -276,7 +276,7 @@ class Grouping:
             at = self._uses.makers.get(name)
         return found
 
-    def _closed(self, index: int, inside: set[int]) -> set[int] | None:
+    def _find_closed(self, index: int, inside: set[int]) -> set[int] | None:
         """The nodes whose results nobody else reads, but for that of the group; None if others than views are read.
 
         Those stay: Unsqueeze in front of RotaryEmbedding may be there once for all layers.

@@ -86,7 +86,7 @@ def pattern(call: PatternCall) -> Pattern | None:
     from opshift.passes.conversion import convert
 
     domain, op = call.op
-    schema = schemas.schema(domain, op, call.opset) if schemas.known_domain(domain) else None
+    schema = schemas.schema(domain, op, call.opset) if schemas.is_onnx_domain(domain) else None
     if schema is not None and not all(_is_taken(schema, index, given) for index, given in enumerate(call.inputs)):
         return None
     model = _write(call, schema)

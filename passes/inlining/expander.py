@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opshift.passes.errors import CannotConvert, reason
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_type_of, make_attribute
 from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
@@ -37,7 +37,7 @@ class Expander:
 
     def inlines(self, domain: str, op: str) -> bool:
         """Whether the operator goes and is none of ONNX's own, but a function."""
-        return self.wants(domain, op) and (self.is_local(domain, op) or not schemas.known_domain(domain))
+        return self.wants(domain, op) and (self.is_local(domain, op) or not schemas.is_onnx_domain(domain))
 
     def opset(self, proto: NodeProto, scope: Scope, version: int) -> int | None:
         """The opset at which a node can be expanded; None if there is no definition."""
@@ -56,7 +56,7 @@ class Expander:
         data = node.input(0)
         value_type = node.scope.type(data)
         if value_type is None or not elem_type_of(value_type):
-            return reason(f'the type of "{data}" is unknown', fix="a value_info that declares it")
+            return node.unknown("type", data).why
         return f"its definition does not accept {plain_type(type_text(value_type) or data)}"
 
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:

@@ -68,7 +68,7 @@ def check_opsets(model: ModelProto) -> None:
                 raise InvalidModel(
                     f"domain {domain or 'ai.onnx'!r} is imported twice, at opset {seen[domain]} and {version}"
                 )
-            if schemas.known_domain(domain) and not 1 <= version <= schemas.latest(domain):
+            if schemas.is_onnx_domain(domain) and not 1 <= version <= schemas.latest(domain):
                 known = f"1 to {schemas.latest(domain)}"
                 raise InvalidModel(f"unknown opset {version} of domain {domain or 'ai.onnx'!r}; supported: {known}")
         if "" not in seen and "" not in opsets(holder) and "" in _domains_of(holder):

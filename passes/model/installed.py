@@ -78,7 +78,7 @@ def check_inference(calls: Iterable[Op], imported: dict[str, int]) -> None:
 @cache
 def _infers(domain: str, op: str, opset: int) -> bool:
     """Whether it knows an operator, in the version that is in force or one that infers the same."""
-    needed = schemas.since(domain, op, opset) if schemas.known_domain(domain) else None
+    needed = schemas.since(domain, op, opset) if schemas.is_onnx_domain(domain) else None
     newest = _opsets().get(domain, 0)
     if needed is None or needed <= newest:
         return True

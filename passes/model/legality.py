@@ -93,7 +93,7 @@ Kinds = tuple[tuple[str, int], ...]
 
 def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: Kinds, opset: int) -> str:
     domain = default_domain(raw)
-    if not schemas.known_domain(domain):
+    if not schemas.is_onnx_domain(domain):
         return ""
     schema = schemas.schema(domain, op, opset)
     if schema is None:

@@ -183,7 +183,7 @@ def domains() -> tuple[str, ...]:
     return tuple(_rows())
 
 
-def known_domain(domain: str) -> bool:
+def is_onnx_domain(domain: str) -> bool:
     """Whether ONNX itself defines the operators of `domain`."""
     return default_domain(domain) in _rows()
 

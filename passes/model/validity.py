@@ -165,7 +165,7 @@ class ValidityWalk:
     def takes_all_of(self, domain: str) -> bool:
         """Whether a domain is imported, and nobody says how its operators are called."""
         name = default_domain(domain)
-        return name in self._opsets and not schemas.known_domain(name) and name != _WITHOUT_OPERATORS
+        return name in self._opsets and not schemas.is_onnx_domain(name) and name != _WITHOUT_OPERATORS
 
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
         """Raise `InvalidModel` for the first fault of a graph, in which the names of `outer` are known."""

@@ -131,7 +131,7 @@ def patches(of: Layer) -> Made:
     b, dims = of.build, sizes.dims(of)
     sides = [dim for dim in dims[2:] if isinstance(dim, int)]
     if len(sides) < 2:
-        raise Unmapped("the size of the image is unknown", fix="--fix-shape")
+        raise Unmapped("the size of the image is unknown")
     held = zip(sides, of.ints("sizes"), of.ints("strides"), of.ints("rates"), strict=True)
     auto = of.choice("auto_pad", ("valid", "same_upper", "same_lower"))
     value, counts, kernel = of.input(0), [], of.ints("sizes")

@@ -256,7 +256,7 @@ def prelu(of: Layer) -> Made:
     if len(slopes) != 1 or slopes == [1]:
         return str(of.build.PRelu(of.input(0), of.input(1)))
     if dims is None or len(dims) < 2 or dims[1] < 0 or slopes[0] < 0:
-        raise Unmapped("a vector of slopes, and the number of channels is unknown", fix="--fix-shape")
+        raise Unmapped("a vector of slopes, and the number of channels is unknown")
     if dims[1] != slopes[0] or len(dims) == 2:
         return str(of.build.PRelu(of.input(0), of.input(1)))
     return str(of.build.PRelu(of.input(0), of.reshape(1, [slopes[0], *[1] * (len(dims) - 2)])))

@@ -187,14 +187,14 @@ class Layer:
     def rank(self, index: int = 0) -> int:
         found = self.dims(index)
         if found is None:
-            raise Unmapped(f"the rank of input {index} is unknown", fix="--fix-shape")
+            raise Unmapped(f"the rank of input {index} is unknown")
         return len(found)
 
     def static(self, index: int = 0) -> list[int]:
         """Dimensions that are all known."""
         found = self.dims(index)
         if found is None or min(found, default=0) < 0:
-            raise Unmapped(f"the shape of input {index} is unknown", fix="--fix-shape")
+            raise Unmapped(f"the shape of input {index} is unknown")
         return found
 
     def constant(self, index: int) -> list[int] | None:

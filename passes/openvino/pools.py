@@ -139,8 +139,7 @@ def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:
         return replace(found, begin=pads[:half], end=pads[half:])
     if include or max(found.dilations) > 1 or any(k < s for k, s in zip(found.kernel, found.strides, strict=True)):
         raise Unmapped(
-            f"auto_pad={auto} with dilations, strides or counted padding, and the size of the data is unknown",
-            fix="--fix-shape",
+            f"auto_pad={auto} with dilations, strides or counted padding, and the size of the data is unknown"
         )
     return replace(found, auto=AUTO[auto])
 
@@ -170,7 +169,7 @@ def _round_up(of: Layer, found: Windows, include: bool, drops: bool) -> Windows:
     if len(ends) == len(dims):
         return replace(found, end=ends)
     if dropped:
-        raise Unmapped("rounding_type=ceil_torch drops a window, and a size is unknown", fix="--fix-shape")
+        raise Unmapped("rounding_type=ceil_torch drops a window, and a size is unknown")
     return replace(found, rounds_up=True)
 
 

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.attributes import attribute_value, make_attribute
-from opshift.passes.model.messages import AttributeProto, NodeProto, SparseTensorProto, TensorProto
+from opshift.passes.model.messages import AttributeProto, NodeProto, SparseTensorProto, TensorProto, default_domain
 from opshift.passes.model.numbers import single
 
 if TYPE_CHECKING:
     from opshift.passes.analysis.scope import Scope
     from opshift.passes.rewrite.builder import Builder
+
+
+_INFERRED = frozenset(("", "ai.onnx.ml"))
+"""The domains whose results ONNX's inference knows, if it knows enough of what they read."""
 
 
 class Attributes(MutableMapping[str, Any]):
@@ -186,18 +190,22 @@ class Node:
         """The element type of an input; raises `CannotConvert` where it is unknown."""
         found = self.scope.elem_type(self.input(index))
         if not found:
-            raise CannotConvert(
-                self, f'the type of "{self.input(index)}" is unknown', fix="a value_info that declares it"
-            )
+            raise self.unknown("type", self.input(index))
         return found
 
     def rank(self, index: int = 0) -> int:
         """The rank of an input; raises `CannotConvert` where it is unknown."""
         found = self.scope.rank(self.input(index))
         if found is None:
-            raise CannotConvert(
-                self,
-                f'the rank of "{self.input(index)}" is unknown',
-                fix="--fix-shape, or a value_info that declares it",
-            )
+            raise self.unknown("rank", self.input(index))
         return found
+
+    def unknown(self, what: str, name: str) -> CannotConvert:
+        """What to raise where the type or the rank of a value is unknown, with the value that has to be declared."""
+        origin, made = self.scope.find_unknown(what, name)
+        fix = "a value_info that declares " + ("it" if origin == name else f'"{origin}"')
+        if made is not None and default_domain(made.domain) not in _INFERRED:
+            fix += f" (made by {made.domain}::{made.op_type})"
+        elif what == "rank":
+            fix = f"--fix-shape, or {fix}"
+        return CannotConvert(self, f'the {what} of "{name}" is unknown', fix=fix)

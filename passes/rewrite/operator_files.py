@@ -172,6 +172,7 @@ FILES: dict[str, dict[str, str]] = {
         "SequenceLength": "sequence.sequence",
         "SequenceMap": "sequence.sequence",
         "Shape": "tensor.shape",
+        "Size": "tensor.shape",
         "Shrink": "nn.shrink",
         "Sigmoid": "math.activations",
         "Sign": "math.arithmetic",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opshift.passes.analysis.polynomial import Number, Poly, symbol
+from opshift.passes.errors import reason
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.simplification import dimensions
@@ -104,7 +105,7 @@ class Batched(Call):
     def dims(self, index: int = 0) -> tuple[Number, ...]:
         found = self.shape(index)
         if found is None:
-            raise Mixes("the rank of its input is unknown")
+            raise Mixes(reason("the rank of its input is unknown", fix="--fix-shape, or a value_info that declares it"))
         return found
 
     def axis_of(self, name: str, default: int, more: int = 0) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.changes import Batch, Change, Result
-from opshift.passes.errors import Refusal
+from opshift.passes.errors import Refusal, reason
 from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.inputs.sizes import CANNOT_CHANGE, BatchSize
 from opshift.passes.model import tensors
@@ -152,7 +152,7 @@ class _BatchWalk:
                 self._node(index, node)
             except Mixes as mixes:
                 name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
-                why = f"{CANNOT_CHANGE}: {mixes}"
+                why = reason(f"{CANNOT_CHANGE}: {mixes}")
                 yield Refusal(name, node.op_type, domain, 0, False, why)
                 return
 

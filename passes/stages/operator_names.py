@@ -98,7 +98,7 @@ def _is_known(domain: str) -> bool:
     """
     from opshift.passes.inlining import definable
 
-    return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
+    return schemas.is_onnx_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
 
 
 def _is_ours(domain: str, op: str) -> bool:

@@ -94,7 +94,7 @@ def common_opsets(first: ModelProto, second: ModelProto, best: Callable[[int, in
     wanted = {domain: best(one[domain], other[domain]) for domain in one.keys() & other.keys()}
     wanted = {domain: version for domain, version in wanted.items() if one[domain] != other[domain]}
     for domain in wanted:
-        if not schemas.known_domain(domain):
+        if not schemas.is_onnx_domain(domain):
             versions = f"{one[domain]} and at {other[domain]}"
             raise ValueError(f"the models import {domain!r} at {versions}, and neither can be converted to the other")
     return wanted

@@ -257,9 +257,7 @@ class _Retyping:
             if name and not elem_type and formal is not None and len(formal.types) > 1:
                 held = question.scope.type(name)
                 if held is None and any(tensor_text(carried) in formal.types for carried in self.carriers):
-                    raise CannotConvert(
-                        question, f'the type of "{name}" is unknown', fix="a value_info that declares it"
-                    )
+                    raise question.unknown("type", name)
 
     def _check_taken(self, question: Node, read: list[int], made: list[int]) -> None:
         """Raise `CannotConvert` where the operator does not take the type that carries a value."""
@@ -344,9 +342,7 @@ def _cast(node: Node, question: Node, model: _Retyping) -> str | None:
 def _cast_like(node: Node, question: Node, model: _Retyping) -> str | None:
     elem_type = question.scope.elem_type(question.input(1))
     if not elem_type:
-        raise CannotConvert(
-            question, f'the type of "{question.input(1)}" is unknown; try a value_info that declares it'
-        )
+        raise question.unknown("type", question.input(1))
     return _cast_to(node, question, model, elem_type)
 
 

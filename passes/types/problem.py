@@ -335,7 +335,7 @@ class Problem:
             if operand is None:
                 continue
             group = operand.group
-            like = kinds.get(group)
+            like = kinds.get(group) if group else None  # boxes are floats, and the indices of NonMaxSuppression int64
             if like is not None and not at and op not in _OTHERWISE:
                 elem_type, form = like.elem_type, like.form
             else:

@@ -64,6 +64,13 @@ _MOVING = frozenset(
     ]
 )
 """Operators whose first result holds numbers of their first input, or such as lie among them."""
+_KEEPING = frozenset(
+    [
+        *("Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Tile"),
+        *("ReverseSequence", "DepthToSpace", "SpaceToDepth"),
+    ]
+)
+"""Operators whose result holds all numbers of their first input; Slice may take one column of many."""
 _INDICES = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1, "NonMaxSuppression": 0, "Shape": 0, "Size": 0}
 """Which output of an operator holds indices, or sizes."""
 
@@ -135,13 +142,13 @@ class Ranges:
         return Interval(-ASSUMED, ASSUMED, frozenset([said]))
 
     def _table(self, value: Value) -> int | None:
-        """The length of the shortest axis that a value points into."""
+        """The length of the shortest axis that all numbers of a value point into, whatever branch is taken."""
         found: list[int] = []
         pending, seen = [value], set[tuple[int, int]]()
         while pending:
             each = pending.pop()
             for place, index, at in each.readers:
-                if index < 0 or (id(place), index) in seen:
+                if index < 0 or place is not value.place or (id(place), index) in seen:
                     continue
                 node = place.nodes[index]
                 if node.op_type == "Gather" and at == 1 and not default_domain(node.domain):
@@ -150,7 +157,7 @@ class Ranges:
                     axis = int(place.value_of(node, "axis", 0))
                     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
                     found += [size] if isinstance(size, int) and size > 0 else []
-                elif node.op_type in _MOVING and at == 0:
+                elif node.op_type in _KEEPING and at == 0:
                     seen.add((id(place), index))
                     made = place.values.get(node.output[0])
                     pending += [made] if made is not None else []
@@ -174,7 +181,8 @@ class Ranges:
             elif node.op_type != "Constant" or default_domain(node.domain):
                 for at, name in enumerate(node.output):
                     if name:
-                        self._known[id(place), name] = self._range_of_output(place, node, at)
+                        known = self._range_of_output(place, node, at)
+                        self._known[id(place), name] = _wrap(known, place.values.get(name))
 
     def _call(self, place: Place, index: int, node: NodeProto) -> None:
         inner = place.calls[index]
@@ -255,6 +263,8 @@ class Ranges:
     def _range_of_sizes(self, place: Place, node: NodeProto) -> Interval:
         """Sizes, or indices below them: known ones as they are."""
         largest = self._largest(place, place.find(node.input[0]))
+        if node.op_type == "NonMaxSuppression":  # batches, classes and boxes
+            largest = self._largest(place, place.find(node.input[1]))
         if largest is None:
             return SIZED
         sizes, basis = largest
@@ -266,9 +276,9 @@ class Ranges:
             return Interval(0 if basis else count, count, basis)
         return Interval(0, max(sizes, default=1), basis)
 
-    def count(self, place: Place, node: NodeProto) -> Interval:
-        """How many elements are added up at most."""
-        largest = self._largest(place, place.find(node.input[0]))
+    def count(self, place: Place, node: NodeProto, at: int = 0) -> Interval:
+        """How many elements of an input are added up at most."""
+        largest = self._largest(place, place.find(node.input[at]))
         if largest is None:
             return Interval(1, MOST, frozenset([SIZES]))
         sizes, basis = largest
@@ -283,6 +293,14 @@ class Ranges:
         if known is not None:
             return Interval(trunc(known.low), trunc(known.high), known.basis)
         return _TYPES.get(value.elem_type) or _assume("what is cast to integers")
+
+
+def _wrap(known: Known, value: Value | None) -> Known:
+    """The range of a result in its own type: 1 - 2 is 255 in uint8."""
+    limit = _TYPES.get(value.elem_type) if value is not None else None
+    if known is None or limit is None or (limit.low <= known.low and known.high <= limit.high):
+        return known
+    return limit
 
 
 def _assume(what: str) -> Interval:
@@ -445,6 +463,19 @@ def _mask(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) 
     return Interval(0, min(each.high for each in held), held[0].basis) if held else None
 
 
+def _scatter(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
+    """Numbers of both; `reduction` may add up all updates in one place."""
+    found, reduction = _join([read[0], read[2]]), place.value_of(node, "reduction", "none")
+    if found is None or reduction in ("none", "max", "min"):
+        return found
+    count = ranges.count(place, node, 2)
+    if reduction != "add" or (SIZES in count.basis and found.size > 1):
+        return None
+    times = count.high + (SIZES not in count.basis)  # and the number that was there; a count of ones is a size
+    low, high = found.low * times, found.high * times
+    return Interval(min(found.low, low), max(found.high, high), found.basis | count.basis)
+
+
 def _one_hot(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
     return read[2] if len(read) > 2 else None
 
@@ -471,8 +502,8 @@ _RULES: Mapping[str, Rule] = {
     "Range": _progression,
     "ReduceProd": _whole_product,
     "ReduceSum": _sum,
-    "ScatterElements": lambda ranges, place, node, read: _join([read[0], read[2]]),
-    "ScatterND": lambda ranges, place, node, read: _join([read[0], read[2]]),
+    "ScatterElements": _scatter,
+    "ScatterND": _scatter,
     "Sign": lambda ranges, place, node, read: Interval(-1, 1),
     "Sub": _arithmetic(lambda x, y: x - y),
     "Sum": _arithmetic(lambda x, y: x + y),

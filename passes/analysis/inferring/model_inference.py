@@ -176,7 +176,7 @@ def _definitions(light: ModelProto, calls: Calls) -> list[FunctionProto]:
     own = {(function.domain, function.name) for function in light.functions}
     found: list[FunctionProto] = []
     for op in calls:
-        if schemas.known_domain(op[0]) or op in own or not functions.has_definition(*op):
+        if schemas.is_onnx_domain(op[0]) or op in own or not functions.has_definition(*op):
             continue
         function = FunctionProto()
         function.CopyFrom(functions.any_body(*op))

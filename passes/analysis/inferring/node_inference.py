@@ -29,7 +29,7 @@ def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
     if node.domain in schemas.VENDORS and (node.domain, node.op_type) not in scope.context.local:
         _infer_stand_ins(node, scope)
         return
-    if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
+    if not schemas.is_onnx_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     installed.check_inference([(node.domain, node.op_type)], {default_domain(node.domain): opset})
     cases = BY_OP.get(node.op_type, ()) if not default_domain(node.domain) else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.editing.renaming import afresh
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
@@ -56,7 +55,7 @@ def _shape(inside: Scope, name: str) -> list[Dim] | None:
 def _zero(node: Node, name: str) -> TensorProto:
     elem_type = node.scope.elem_type(name)
     if not elem_type:
-        raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
+        raise node.unknown("type", name)
     return tensors.tensor("" if elem_type == T.STRING else 0, elem_type)
 
 

@@ -153,9 +153,7 @@ def _axis_first(node: Node, axis: int, rank: int) -> list[int]:
 def _rank_of_output(node: Node, index: int) -> int:
     shape = node.scope.shape(node.outputs[index])
     if shape is None:
-        raise CannotConvert(
-            node, f'the rank of "{node.outputs[index]}" is unknown', fix="--fix-shape, or a value_info that declares it"
-        )
+        raise node.unknown("rank", node.outputs[index])
     return len(shape)
 
 

@@ -96,9 +96,7 @@ def _without_diagonals(node: Node, term: Term) -> Term:
         )
     size = next(iter(sizes), None)
     if size is None:
-        raise CannotConvert(
-            node, f"the equation takes the diagonal along {twice!r}, whose size is unknown", fix="--fix-shape"
-        )
+        raise CannotConvert(node, f"the equation takes the diagonal along {twice!r}, whose size is unknown")
     others = [k for k in range(len(term.labels)) if k not in (i, j)]
     last = build.Transpose(term.value, perm=[*others, i, j])
     flat = build.Reshape(last, [*(0 for _ in others), size * size])

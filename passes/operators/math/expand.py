@@ -29,7 +29,7 @@ def tile(node: Node) -> str:
             supported="a shape of known length, or a scalar to expand",
         )
     if dims is None:
-        raise CannotConvert(node, f'the rank of "{x}" is unknown', fix="--fix-shape, or a value_info that declares it")
+        raise node.unknown("rank", x)
     rank = max(len(dims), length)
     if not rank:
         return str(build.Identity(x))

@@ -72,7 +72,7 @@ def _layout(node: Node) -> _Layout:
     query, value, state = (node.scope.shape(node.input(i)) if node.input(i) else None for i in (0, VALUE, STATE))
     if node.input(KEY):
         if query is None or value is None:
-            raise CannotConvert(node, "the rank of query or value is unknown", fix="--fix-shape")
+            raise CannotConvert(node, "the rank of query or value is unknown")
         sizes = [query[-2], value[-2], query[-1], value[-1]]
         lead = len(query) - 2
     else:
@@ -83,9 +83,9 @@ def _layout(node: Node) -> _Layout:
             sizes[0] = (width - heads * of_value) // (2 * of_key)
     queries, heads, of_key, of_value = sizes
     if not (isinstance(queries, int) and isinstance(heads, int)):
-        raise CannotConvert(node, "the number of heads is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the number of heads is unknown")
     if not (isinstance(of_key, int) and isinstance(of_value, int)):
-        raise CannotConvert(node, "the size of a head is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the size of a head is unknown")
     if not node.input(ENDS):
         return _Layout(queries, heads, of_key, of_value, lead)
     return _Layout(queries, heads, of_key, of_value, lead, *_places(node))

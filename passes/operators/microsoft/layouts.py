@@ -72,7 +72,7 @@ def into_blocks(node: Node) -> str:
         return x
     count = (node.scope.shape(node.input(0)) or [None] * _RANK)[-1 if node.attributes.get("channels_last", 0) else 1]
     if not isinstance(count, int):
-        raise CannotConvert(node, "the number of channels is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the number of channels is unknown")
     missing = -count % found.width
     return str(build.Pad(x, [0, 0, 0, 0, 0, missing, 0, 0])) if missing else x
 

@@ -84,7 +84,7 @@ def normalized_and_rotated(node: Node) -> list[str]:
     shape = node.scope.shape(node.input(0)) or [None] * 4
     heads, stride = shape[2:]
     if not (isinstance(heads, int) and isinstance(stride, int)):
-        raise CannotConvert(node, "the number of heads or their size is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the number of heads or their size is unknown")
     node.close("the kernel rounds more often where it computes in bfloat16")
     build, given, elem_type = node.build, node.attributes, node.elem_type()
     x, start, width = (

@@ -19,7 +19,7 @@ def sorted_and_looked_up(node: Node) -> str:
     build, dims = node.build, node.scope.shape(node.input(0)) or [None]
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) < len(dims):
-        raise CannotConvert(node, "the size of the data is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the size of the data is unknown")
     shape = _unpool(node, sizes)
     given, made = prod(sizes), prod(shape)
     if not made:  # no TopK takes none

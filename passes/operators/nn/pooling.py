@@ -55,9 +55,7 @@ def _missing(node: Node, window: Window) -> int:
     stride, extent = window.stride, window.extent
     if window.size is None:
         if stride > 1 and window.end + stride - 1 >= extent:
-            raise CannotConvert(
-                node, f"ceil_mode=1 needs the size of axis {window.axis}, which is unknown", fix="--fix-shape"
-            )
+            raise CannotConvert(node, f"ceil_mode=1 needs the size of axis {window.axis}, which is unknown")
         return stride - 1  # ceil(a / stride) = floor((a + stride - 1) / stride)
     data = window.size + window.begin
     spare = data + window.end - extent

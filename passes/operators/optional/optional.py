@@ -28,7 +28,7 @@ def _is_optional(node: Node) -> bool:
     value_type = node.scope.type(node.input(0))
     text = value_type and type_text(value_type)
     if not text:
-        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown', fix="a value_info that declares it")
+        raise node.unknown("type", node.input(0))
     return text.startswith("optional")
 
 

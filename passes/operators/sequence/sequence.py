@@ -95,7 +95,7 @@ def _value_type(node: Node, held: list[str]) -> TypeProto:
     """The type of a value that is one of several tensors."""
     elem_type = next(filter(None, map(node.scope.elem_type, held)), 0)
     if not elem_type:
-        raise CannotConvert(node, f'the type of "{held[0]}" is unknown', fix="a value_info that declares it")
+        raise node.unknown("type", held[0])
     shapes = [node.scope.shape(name) for name in held]
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(held) or len({len(shape) for shape in known}) > 1:
@@ -179,7 +179,7 @@ def _sizes(node: Node, axis: int) -> list[int] | None:
         return [int(size) for size in split]
     size, step = size_along(node, axis), int(split)
     if not isinstance(size, int) or step < 1:
-        raise CannotConvert(node, f"the size of axis {axis} is unknown", fix="--fix-shape")
+        raise CannotConvert(node, f"the size of axis {axis} is unknown")
     return [min(step, size - start) for start in range(0, size, step)]
 
 
@@ -227,9 +227,7 @@ def concatenate(node: Node) -> str:
     if axis < 0:
         shape = node.scope.shape(held[0])
         if shape is None:
-            raise CannotConvert(
-                node, f'the rank of "{held[0]}" is unknown', fix="--fix-shape, or a value_info that declares it"
-            )
+            raise node.unknown("rank", held[0])
         axis += len(shape) + bool(stacked)
     if stacked:
         held = [build.Unsqueeze(name, axes=[axis]) for name in held]
@@ -290,7 +288,7 @@ def map_by_a_loop(node: Node) -> list[str]:
 def _is_sequence(node: Node, name: str) -> bool:
     value_type = node.scope.type(name)
     if value_type is None:
-        raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
+        raise node.unknown("type", name)
     return bool(value_type.WhichOneof("value") == "sequence_type")
 
 
@@ -300,7 +298,7 @@ def _sequence_type(node: Node, name: str, element: TypeProto) -> TypeProto:
     if not elem_type and known is not None and known.WhichOneof("value") == "sequence_type":
         elem_type = elem_type_of(known.sequence_type.elem_type)
     if not elem_type:
-        raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
+        raise node.unknown("type", name)
     made.sequence_type.elem_type.CopyFrom(tensor_type(elem_type))
     return made
 

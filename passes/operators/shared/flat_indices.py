@@ -26,9 +26,7 @@ def sizes(node: Node, name: str) -> list[Size]:
     """The size of each axis of a value; raises `CannotConvert` where not even the rank is known."""
     dims = node.scope.shape(name)
     if dims is None:
-        raise CannotConvert(
-            node, f'the rank of "{name}" is unknown', fix="--fix-shape, or a value_info that declares it"
-        )
+        raise node.unknown("rank", name)
     shape = "" if all(isinstance(dim, int) for dim in dims) else node.build.Shape(name)
     return [dim if isinstance(dim, int) else node.build.Gather(shape, axis) for axis, dim in enumerate(dims)]
 

@@ -111,7 +111,7 @@ def indexed_axes(node: Node) -> tuple[int, list[Size], str]:
     dims = flat_indices.sizes(node, node.input(0))
     indexed = (node.scope.shape(node.input(1)) or [None])[-1]
     if not isinstance(indexed, int):
-        raise CannotConvert(node, "the last dimension of the indices is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the last dimension of the indices is unknown")
     if not 1 <= indexed <= len(dims):
         raise CannotConvert(node, f"the indices address {indexed} axes, but the data has {len(dims)}")
     indices = flat_indices.nonnegative(node, 1, flat_indices.vector(build, dims[:indexed]))

@@ -16,7 +16,7 @@ T = TensorProto
 def padded_and_cut(node: Node) -> str:
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     if dims is None:
-        raise CannotConvert(node, f'the rank of "{x}" is unknown', fix="--fix-shape, or a value_info that declares it")
+        raise node.unknown("rank", x)
     axes = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
     wanted, given = node.scope.ints(node.input(1)), [dims[axis] for axis in axes]
     if wanted is not None and len(wanted) != len(axes):

@@ -18,7 +18,7 @@ def copy_sequence(node: Node) -> Replacement:
         return None
     value_type = node.scope.type(node.input(0))
     if value_type is None:
-        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown', fix="a value_info that declares it")
+        raise node.unknown("type", node.input(0))
     if value_type.WhichOneof("value") == "tensor_type":
         return None
     elem_type = elem_type_of(value_type.sequence_type.elem_type)

@@ -63,12 +63,15 @@ def _read(function: Callable[..., Any], seen: set[Any]) -> Iterator[str]:
                 yield ledger.CLOSE
             elif node.func.attr in _ASKS and isinstance(node.func.value, ast.Name) and node.func.value.id == "node":
                 yield f"refused: {_ASKS[node.func.attr]}"
+            elif node.func.attr == "unknown" and isinstance(node.args[0], ast.Constant):
+                yield f'refused: the {node.args[0].value} of "…" is unknown'
             elif isinstance(node.func.value, ast.Name) and inspect.ismodule(room := names.get(node.func.value.id)):
                 yield from _read_helper(getattr(room, node.func.attr, None), seen)
         elif isinstance(node.func, ast.Name):
             if node.func.id == "CannotConvert" and len(node.args) > 1:
                 supported = {word.arg: _text(word.value, names) for word in node.keywords}.get("supported", "")
-                yield f"refused: {reason(_text(node.args[1], names), supported)}"
+                told, _, _ = reason(_text(node.args[1], names), supported).partition("; try ")
+                yield f"refused: {told}"
             else:
                 yield from _read_helper(names.get(node.func.id), seen)
 

@@ -44,7 +44,7 @@ def test_defaults_arity_and_kernels():
     assert not schemas.kernels(MICROSOFT, "GroupNorm")
     assert schemas.operators(ONNXRUNTIME)
     assert schemas.versions("", "SimplifiedLayerNormalization") == ()
-    assert not schemas.known_domain(MICROSOFT)
+    assert not schemas.is_onnx_domain(MICROSOFT)
 
 
 def test_a_second_definition_is_an_error():

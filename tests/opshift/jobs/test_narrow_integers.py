@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import TensorProto
+from onnxruntime import InferenceSession
 
 import opshift
 from opshift.cli.main import main
@@ -181,3 +182,65 @@ def test_comparisons_that_read_int32_already_keep_reading_it(here: Path, body: s
     assert main(["convert", "in.onnx", "out.onnx", "--types", "int64=int32"]) == 0
     starts = [each for each in onnx.load("out.onnx").graph.initializer if each.name == "starts"]
     assert [each.data_type for each in starts] == [T.INT32]
+
+
+BOXES = """
+    r = NonMaxSuppression(b, s, n) c = Gather<axis=1>(r, last) m = Mul(c, k) y = Cast<to=1>(m)
+"""
+BOX_INPUTS = "float[1,2,4] b, float[1,50,2] s"
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "constants"),
+    [
+        (
+            "i = Slice(x, at0, at1, at1) e = Gather(t, i) v = Slice(x, at1, at2, at1) m = Mul(v, k) y = Cast<to=1>(m)",
+            "int64[N,2] x",
+            "int64[1] at0 = {0}, int64[1] at1 = {1}, int64[1] at2 = {2}, int64 k = {100000}, float[4] t = {0, 1, 2, 3}",
+        ),
+        *(
+            (
+                f'u = Mul(x, k) m = Scatter{kind}<reduction="{how}">(z, at, u) y = Cast<to=1>(m)',
+                f"int64[3] x, int64[{size}] at",
+                "int64 k = {1000}, int64[2] z = {1, 1}",
+            )
+            for kind, size in (("Elements", "3"), ("ND", "3,1"))
+            for how in ("add", "mul")
+        ),
+        (BOXES, BOX_INPUTS, "int64 n = {2}, int64 last = {1}, int64 k = {100000000}"),
+        (
+            "u = Cast<to=2>(x) d = Sub(u, two) c = Cast<to=7>(d) m = Mul(c, k) y = Cast<to=1>(m)",
+            "bool[N] x",
+            "uint8 two = {2}, int64 k = {20000000}",
+        ),
+    ],
+    ids=["other column", "scatter add", "scatter mul", "scatternd add", "scatternd mul", "classes of boxes", "uint8"],
+)
+def test_products_that_may_overflow_stay(body: str, inputs: str, constants: str):
+    source = model(body, 18, inputs=inputs, outputs="float[K] y", constants=constants)
+    result = opshift.convert_version(source, types="int64=int32", interface="keep")
+    types = {v.name: v.type.tensor_type.elem_type for v in onnx.shape_inference.infer_shapes(result).graph.value_info}
+    assert types["m"] == T.INT64
+
+
+@pytest.mark.parametrize("types", ["int64=int32", "float16"])
+def test_indices_of_boxes_are_int64(types: str):
+    source = model(
+        BOXES, 18, inputs=BOX_INPUTS, outputs="float[K] y", constants="int64 n = {2}, int64 last = {1}, int64 k = {3}"
+    )
+    result = opshift.convert_version(source, types=types, interface="keep")
+    onnx.shape_inference.infer_shapes(result, check_type=True, strict_mode=True)
+    InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def test_counts_of_scattered_ones_become_int32():
+    source = model(
+        'c = ScatterElements<reduction="add">(z, x, one) m = Mul(c, k) y = Cast<to=1>(m)',
+        18,
+        inputs="int64[3] x",
+        outputs="float[2] y",
+        constants="int64[2] z = {0, 0}, int64[3] one = {1, 1, 1}, int64 k = {1000}",
+    )
+    result = opshift.convert_version(source, types="int64=int32", interface="narrow")
+    types = {v.name: v.type.tensor_type.elem_type for v in onnx.shape_inference.infer_shapes(result).graph.value_info}
+    assert types["m"] == T.INT32

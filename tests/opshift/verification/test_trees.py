@@ -150,6 +150,21 @@ def test_columns_that_are_put_side_by_side():
 
 @pytest.mark.newest
 @pytest.mark.usefixtures("in_this_process")
+def test_columns_that_are_scaled():
+    source, _ = store.read("forest_many")
+    trees_of(source).input[0] = "scaled"
+    scales = [0.25, 2.0, 1.0, -4.0, 8.0, 0.5]
+    first, second = {"offset": [2.0], "scale": [0.5]}, {"offset": [1.0] * 6, "scale": scales}
+    scaler = onnx.helper.make_node("Scaler", ["once"], ["scaled"], domain="ai.onnx.ml", **second)
+    source.graph.node.insert(0, scaler)
+    source.graph.node.insert(0, onnx.helper.make_node("Scaler", ["x"], ["once"], domain="ai.onnx.ml", **first))
+    x = fed(source)[-1]["x"]
+    rows = ((x - np.float32(2)) * np.float32(0.5) - np.float32(1)) * np.float32(scales)
+    assert count_thresholds(source, rows) > 0.5, "scaling rounds"
+
+
+@pytest.mark.newest
+@pytest.mark.usefixtures("in_this_process")
 def test_other_classical_models_run_on_many_rows():
     source, _ = store.read("logistic_many")
     given = fed(source)

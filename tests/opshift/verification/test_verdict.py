@@ -1,8 +1,9 @@
 """What verification found, run by run and output by output."""
 
 import pytest
+from opshift.passes.records import replace
 
-from opshift.verification.verdict import Finding, OutputReport, Verification
+from opshift.verification.verdict import Finding, OutputReport, Verification, summary
 
 
 @pytest.mark.parametrize(("status", "equal"), [("equal", True), ("different", False), ("unverified", False)])
@@ -34,3 +35,30 @@ def test_outputs_that_are_drawn():
 def test_a_finding_is_equal_until_something_else_is_said():
     found = Finding(("Exp",), ("Exp",), ("y",), ("y",), ("y",))
     assert (found.status, found.places, found.is_same) == ("equal", 1, True)
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [([1, 2, 1], "3 inputs: x 1x4 (2 times); x 2x4"), ([1, 1], "2 inputs: x 1x4"), ([3], "1 input: x 3x4")],
+)
+def test_inputs_are_listed_by_shape(runs, said):
+    found = Verification("equal", True, "onnxruntime", inputs=tuple({"x": [rows, 4]} for rows in runs))
+    assert summary(found)[1] == f"tested on {said}"
+
+
+def test_a_difference_inside_is_told_beside_outputs_that_agree():
+    """A name that an exporter joined of others is cut in the middle."""
+    found = Verification("different", engine="onnxruntime", tensor="y", node="y", op="Sin", why="1 instead of 2")
+    assert summary(found) == [
+        'DIFFERENT at "y", made by Sin: 1 instead of 2',
+        "the outputs of the whole models are the same",
+    ]
+    found = replace(
+        found, outputs=(OutputReport("y", 1e-6, 1e-4, is_same=False),), tensor="a" * 50 + "b" * 50, node="n"
+    )
+    assert summary(found) == [
+        f"DIFFERENT at \"{'a' * 40}...{'b' * 40}\", made by Sin 'n': 1 instead of 2",
+        "the outputs of the whole models agree: largest difference 1e-06, allowed 0.0001",
+    ]
+    found = replace(found, outputs=(OutputReport("y", 1.0, 1e-4, is_same=False, why="it differs"),))
+    assert summary(found)[1] == "largest difference 1, allowed 0.0001"

@@ -53,6 +53,13 @@ def test_what_it_does_not_take_and_nothing_replaces_is_refused_for_what_it_is():
     ]
 
 
+def test_an_opset_that_is_too_old_for_another_operator_is_not_blamed():
+    """At opset 12 the backend has no Sqrt, which says nothing about a model of opset 15."""
+    source = model("a = Sqrt(x) b = Exp(a) y = Exp(b)", 15, inputs="float[N,4] x", outputs="float[N,4] y")
+    facts = {"oldest": {("", "Sqrt"): 13}, "lacks": {("", "Exp"): 13}}
+    assert [refusal.partition(":")[0] for refusal in refusals(source, **facts)] == ['Exp "b"', 'Exp "y"']
+
+
 def test_what_it_reads_stays_as_it_is():
     source = model(NORM, 17, **NORM_IO)
     assert fitted(source, opset=20, ir_version=10).graph == source.graph
@@ -271,6 +278,17 @@ def test_types_that_it_does_not_read_are_refused_by_name():
         'value "x": tensor(double) is not supported',
         'value "y": tensor(double) is not supported',
     ]
+
+
+def test_types_of_inputs_and_outputs_are_no_reason_to_refuse_an_operator():
+    body = "t = ReduceSum(x, a) h = HardSwish(t) y = Cast<to = 8>(h) z = Cast<to = 8>(t)"
+    source = model(
+        body, 21, inputs="float[N,4] x", outputs="string[N,1] y, string[N,1] z", constants="int64[1] a = {1}"
+    )
+    facts = {"types": frozenset({"tensor(float)", "tensor(int64)"}), "oldest": {("", "ReduceSum"): 13}}
+    read = fitted(source, opset=22, lacks={("", "HardSwish"): 1}, **facts, **seen(Relu="2"))
+    assert "ReduceSum" in operators(read)
+    assert "HardSwish" not in operators(read)
 
 
 def test_computed_parameters_are_refused_where_constants_are_needed():

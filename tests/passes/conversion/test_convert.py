@@ -349,3 +349,19 @@ def test_copies_of_functions_are_told_by_the_names_that_the_user_wrote():
     assert not told.before
     told = convert._tell_by_user_names(attempt, convert.Result(source, (), (), {("my", "F_1"): 1}))
     assert told.before == {("my", "F"): 1}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "value_info", "fix"),
+    [
+        ("c = com.acme.Foo(x) d = Relu(c) y = CenterCropPad(d, a)", "", 'a value_info that declares "c" (made by com.acme::Foo)'),
+        ("d = com.acme.Foo(x) y = CenterCropPad(d, a)", "", "a value_info that declares it (made by com.acme::Foo)"),
+        ("c = Reshape(x, a) d = Relu(c) y = CenterCropPad(d, a)", "", '--fix-shape, or a value_info that declares "c"'),
+        ("c = com.acme.Foo(x) d = Relu(c) y = CenterCropPad(d, a)", "<float[2,3] c>", ""),
+    ],
+)  # fmt: skip
+def test_a_refusal_for_an_unknown_rank_names_the_value_that_has_to_be_declared(nodes, value_info, fix):
+    head = '<ir_version: 8, opset_import: ["" : 18, "com.acme" : 1]>'
+    source = onnx.parser.parse_model(f"{head} g (float[2,3] x, int64[K] a) => (float[M] y) {value_info} {{ {nodes} }}")
+    refusals = convert.attempt(source, {"": 17}).refusals
+    assert [refusal.fix for refusal in refusals] == ([fix] if fix else [])

@@ -62,8 +62,8 @@ def test_every_installed_version_is_known():
 
 def test_an_alias_of_the_default_domain():
     assert schemas.since("ai.onnx", "Relu", 13) == 13
-    assert schemas.known_domain("ai.onnx")
-    assert not schemas.known_domain("com.microsoft")
+    assert schemas.is_onnx_domain("ai.onnx")
+    assert not schemas.is_onnx_domain("com.microsoft")
 
 
 def test_defaults_types_and_arity():

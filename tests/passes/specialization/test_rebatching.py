@@ -432,7 +432,9 @@ def test_a_rank_that_is_declared_is_assumed_where_it_is_not_known():
         constants=constants,
     )
     del source.graph.value_info[:]
-    assert refused(source).why.endswith("the rank of its input is unknown")
+    assert refused(source).why.endswith(
+        "the rank of its input is unknown; try --fix-shape, or a value_info that declares it"
+    )
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [3]))
     result = fixing.attempt(source, NOTHING, 4)
     assert ("z", "Assumed a declared rank") in [(change.node, change.how) for change in result.changes]

@@ -24,9 +24,7 @@ def maxima_and_places(node: Node) -> list[str]:
     build, every = node.build, windows(node)
     sizes = [w.size for w in every if w.size is not None]
     if len(sizes) < len(every):
-        raise CannotConvert(
-            node, "the indices of MaxPool are used, and the size of the data is unknown", fix="--fix-shape"
-        )
+        raise CannotConvert(node, "the indices of MaxPool are used, and the size of the data is unknown")
     counts = [(size + w.begin + w.end - w.extent) // w.stride + 1 for size, w in zip(sizes, every, strict=True)]
     kernel = prod(w.kernel for w in every)
     if min(counts) < 1 or prod(counts) * kernel > MOST:
