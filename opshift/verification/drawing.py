@@ -119,7 +119,6 @@ def draw(
         turns = _count_turns(base, floats, 5 * len(lines))
         if floats:
             yield Draw(_ON_LINES, vary(lambda value: _put_on_lines(value, lines, 0)))
-            yield Draw("halves", vary(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", vary(lambda v: -np.abs(normal(v)), _negate))
         numbers = _list_integers(parts, weights) if whole else []
         for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):

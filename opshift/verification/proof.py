@@ -46,8 +46,6 @@ _CAPTURED = 2
 """Runs of the first model whose values are captured; they differ in every dynamic size."""
 _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
-_SMALL = 1 << 18
-"""Elements of images, up to which drawn ones are as large."""
 _LONG = 0.2
 """Seconds for a run in float64, from which on there is no other of that kind."""
 _SLOW = 2.0
@@ -360,11 +358,9 @@ class Prover:
         if base is None:
             kind.why = kind.why or "the types or sizes of its inputs are unknown"
             return
-        small, known = _crop(base), kind.closeness
-        failure = self._first_difference(kind.pair, kind, small, seconds)
-        if small is not base and (failure is not None or not kind.runs):  # a size may be written into either form
-            failure = self._first_difference(kind.pair, kind, base, seconds)
-        for other in _of_other_sizes(base) if not kind.runs else ():
+        known = kind.closeness
+        failure = self._first_difference(kind.pair, kind, base, seconds)
+        for other in _of_other_ranks(base) if not kind.runs else ():
             failure = self._first_difference(kind.pair, kind, other, seconds)
             if kind.runs:
                 break
@@ -786,13 +782,11 @@ class Prover:
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
         """Load the constants that a part takes as inputs. Runs before each run of a part."""
         if self._read[which] is None or self._read[which][0] is not pair:
-            self._read[which] = pair, self._read_weights(pair, which)
+            part, body = (pair.before, pair.after)[which], self._bodies[which]
+            read = {name: numpy_helper.to_array(body.tensor(of)) for name, of in part.weights.items()}
+            self._read[which] = pair, read
         weights: dict[str, Any] = self._read[which][1]
         return weights
-
-    def _read_weights(self, pair: Pair, which: int) -> dict[str, Any]:
-        part, body = (pair.before, pair.after)[which], self._bodies[which]
-        return {name: numpy_helper.to_array(body.tensor(of)) for name, of in part.weights.items()}
 
     def _make_finding(self, kind: _Kind) -> Finding:
         """Make the report line of a kind of region: equal, different, or not covered."""
@@ -906,27 +900,11 @@ def _find_batched(kind: _Kind) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _crop(base: dict[str, Any]) -> dict[str, Any]:
-    """Crop large images to a corner, which tests decisions as well. Runs before values are drawn."""
-    images = {name: value for name, value in base.items() if getattr(value, "ndim", 0) == 4}
-    if sum(value.size for value in images.values()) < _SMALL:
-        return base
-    return {**base, **{name: value[:2, :, :48, :64] for name, value in images.items()}}
-
-
-def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Make inputs with one element along some dimension, as a branch may ask for; then inputs of other ranks.
-
-    Tried after the captured sizes.
-
-    silero_vad squeezes in a branch for ranks that nobody feeds.
-    """
+def _of_other_ranks(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Make inputs with one element, and of other ranks, for a branch whose sizes nobody feeds."""
     import numpy as np
 
     tensors = {name: value for name, value in base.items() if getattr(value, "ndim", 0) and value.size}
-    for name, value in tensors.items():
-        for axis in range(value.ndim):
-            yield {**base, name: value.take([0], axis)}
     yield {**base, **{name: value[(slice(1),) * value.ndim] for name, value in tensors.items()}}
     for rank in range(1, 5):
         yield {**base, **{name: np.resize(value, (2,) * rank) for name, value in tensors.items()}}

@@ -31,7 +31,7 @@ def drawn(*bodies, base=None, free=None, weights=({}, {}), opset=17, **io):
 def test_every_kind_of_numbers_has_its_turn():
     found = drawn("y = Exp(x)")
     labels = [one.label for one in found]
-    for label in ("random numbers", "values around thresholds", "halves", "negative numbers", "tiny numbers", "zeros"):
+    for label in ("random numbers", "values around thresholds", "negative numbers", "tiny numbers", "zeros"):
         assert label in labels
     assert {one.label: one.how for one in found if one.how != ORDINARY} == {
         "large numbers": FAR,
