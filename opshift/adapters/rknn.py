@@ -36,8 +36,7 @@ class Session:
 
     def run(self, feeds):
         given = [np.ascontiguousarray(feeds[name]) for name in self._inputs]
-        images = [value.ndim == 4 for value in given]
-        layout = "nchw" if all(images) else ["nchw" if image else None for image in images] if any(images) else None
+        layout = ["nchw"] * len(given) if any(value.ndim == 4 for value in given) else None
         found = self._rknn.inference(inputs=given, data_format=layout)
         if found is None:
             raise RuntimeError("the simulator refused")

@@ -80,6 +80,11 @@ def test_it_runs_a_net_with_its_outputs_in_their_order_and_layout(name, compiler
         outputs="float[1,3,4,4] y",
     )
     assert np.abs(run(compiler, pooled, x=IMAGE)[0] - IMAGE[:, :, 1::2, 1::2]).max() < 0.01
+    both = "float[1,3,8,8] x, float[2,1,8] s", "float[1,3,8,8] y, float[2,1,8] t"  # an image, and a state of a GRU
+    ranks = model("y = Relu(x) t = Relu(s)", 13, inputs=both[0], outputs=both[1])
+    image, state = run(compiler, ranks, x=IMAGE, s=IMAGE[0, :2, :1])
+    assert np.abs(image - np.maximum(IMAGE, 0)).max() < 0.01
+    assert np.abs(state - np.maximum(IMAGE[0, :2, :1], 0)).max() < 0.01
 
 
 def test_what_it_lacks_is_said_in_a_line(name, compiler):
