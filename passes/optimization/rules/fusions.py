@@ -183,6 +183,29 @@ def pad_in_convolution(call: Call) -> Outcome:
     return EDITED
 
 
+@says("Removed padding of a convolution that no window reaches")
+@rule("Conv")
+def leave_out_unreached_padding(call: Call) -> Outcome:
+    """IREE 3.13 takes the window for as wide as the padded data if the result has one element."""
+    pads, dims, weights = call.attribute("pads"), call.shape(0), call.shape(1)
+    if not pads or dims is None or weights is None or call.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    count = len(pads) // 2
+    if not len(dims) == len(weights) == count + 2:
+        return None
+    strides, dilations = (call.attribute(name) or [1] * count for name in ("strides", "dilations"))
+    fewer = list(pads)
+    for axis, (size, window) in enumerate(zip(dims[2:], weights[2:], strict=True)):
+        if isinstance(size, int) and isinstance(window, int):
+            steps = size + pads[axis] + pads[axis + count] - dilations[axis] * (window - 1) - 1
+            if steps >= 0:
+                fewer[axis + count] -= max(0, min(steps % strides[axis], pads[axis + count]))
+    if fewer == list(pads):
+        return None
+    call.set("pads", fewer)
+    return EDITED
+
+
 def _zeros_around(call: Call) -> list[int] | None:
     """By how much the Pad in front of a node pads each spatial axis with zeros, if it does nothing else."""
     made = call.maker()

@@ -213,6 +213,23 @@ def test_other_pads_stay(pads, value, attributes, conv):
     assert len(optimize.attempt(source).model.graph.node) == 2
 
 
+@pytest.mark.parametrize(
+    ("pads", "strides", "more", "left"),
+    [
+        ([1, 1, 1, 1], [2, 2], {}, [1, 1, 0, 0]),
+        ([1, 1, 1, 1], [1, 2], {}, [1, 1, 1, 0]),
+        ([0, 0, 2, 2], [3, 3], {}, [0, 0, 1, 1]),
+        ([0, 0, 1, 0], [4, 7], {}, [0, 0, 0, 0]),
+        ([1, 1, 1, 1], [2, 2], {"dilations": [2, 3]}, [1, 1, 0, 0]),
+    ],
+)
+def test_padding_that_no_window_reaches_goes(pads, strides, more, left):
+    source = chain([node("Conv", "x,w", "y", pads=pads, strides=strides, **more)], {"w": weights(4, 3, 3, 3)})
+    made = optimized(source)
+    assert [list(a.ints) for a in made.graph.node[0].attribute if a.name == "pads"] == [left]
+    check_values(source, made, feeds(2, 3, 8, 8), **SUMS)
+
+
 def test_zeros_around_count_in_an_average():
     held = {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
     source = chain([node("Pad", "x,p", "t"), node("AveragePool", "t", "y", kernel_shape=[3, 3])], held)
