@@ -317,17 +317,16 @@ class _Job:
         from opshift.verification.verify import apart, verify_apart
 
         plain = not result.optional
-        if result.batch is not None:
-            from opshift.verification.cutting import verify_samples
-
-            given = check_inputs(wanted, after.model)
-            before, batch = self.compared, result.batch
-            return apart(verify_samples, before, after, batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.compared)
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:
             """Prove that a model computes what the source does, for a change of types that wants to call it itself."""
+            if result.batch is not None:
+                from opshift.verification.cutting import verify_samples
+
+                given, values = check_inputs(wanted, after.model), self.values
+                return apart(verify_samples, self.compared, after, result.batch, values, grade=grade, wanted=given)
             return verify_apart(
                 before, after, grade=grade, wanted=wanted, plain=plain, promise=True, rounded_to=result.computed_in
             )

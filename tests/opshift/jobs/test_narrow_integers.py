@@ -244,3 +244,21 @@ def test_counts_of_scattered_ones_become_int32():
     result = opshift.convert_version(source, types="int64=int32", interface="narrow")
     types = {v.name: v.type.tensor_type.elem_type for v in onnx.shape_inference.infer_shapes(result).graph.value_info}
     assert types["m"] == T.INT32
+
+
+@pytest.mark.parametrize("types", ["int64=int32", "float16"])
+def test_types_and_the_batch_change_at_once(here: Path, capsys: pytest.CaptureFixture[str], types: str):
+    source = model(
+        "o = Mul(x, k) a = Mul(z, w) y = HardSwish(a)",
+        17,
+        inputs="int64[1] x, float[1,4] z",
+        outputs="int64[1] o, float[1,4] y",
+        constants="int64 k = {2}, float[1] w = {2}",
+    )
+    onnx.save(source, "in.onnx")
+    assert main(f"convert in.onnx out.onnx --rebatch 5 --types {types} --format json".split()) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["grade"], told["verification"]["status"]) == ("narrowed", "equal")
+    assert [each.type.tensor_type.shape.dim[0].dim_value for each in onnx.load("out.onnx").graph.input] == [5, 5]
+    if types == "int64=int32":
+        assert "at the limits of their ranges" in str(told["verification"])
