@@ -8,6 +8,10 @@ from time import perf_counter
 
 from opshift.files import external
 from opshift.passes import progress
+from opshift.passes.analysis.scope import of_model
+from opshift.passes.model import imports
+from opshift.passes.model.formats import FORMATS
+from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.records import replace
@@ -107,7 +111,7 @@ def _with_regions(
         shown, whole.why = part
         feeds = draw_inputs(shown, wanted)
     prover = Prover(*bodies, feeds, manner, shown=shown)
-    findings = prover.prove(drawn=promise)
+    findings = prover.prove(_find_retyped(before, after), drawn=promise)
     first = prover.failures
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
@@ -168,6 +172,24 @@ def _say_late(late: Mapping[str, int]) -> list[str]:
     more = f" and {several(len(late) - 1, 'other part')} were" if len(late) > 1 else " was"
     inputs = several(sum(late.values()), "input")
     return [f'"{next(iter(late))}"{more} not tested on {inputs}: onnx.reference takes longer than {HASTE:g} s for each']
+
+
+def _types_that_are_gone(before: Side, after: Side) -> set[int]:
+    """List number types that the first model names and the second does not, as after `--types`."""
+    return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
+
+
+def _find_retyped(before: Side, after: Side) -> set[str]:
+    """Find values whose type the second model does not have: they are other values there, even under the same name.
+
+    Runs before regions are compared.
+    """
+    gone = _types_that_are_gone(before, after)
+    if not gone:
+        return set()
+    scope = of_model(before.model, imports.opsets(before.model).get("", 1))
+    names = (name for node in before.model.graph.node for name in node.output if name)
+    return {name for name in names if scope.elem_type(name) in gone}
 
 
 _DECIDING = frozenset(

@@ -67,7 +67,7 @@ def test_what_a_value_is_dequantized_from(body, found):
         ("a = DequantizeLinear(w, ws, wz)", {"axis": 0, "rank": 2},
          "an operand has several scales, along axis 1; supported: one scale, or one for each channel of the weights"),
         ("q = Cast<to = 21>(x) a = DequantizeLinear(q, s)", {}, "an operand of type uint4 is not constant; supported: constants of that type"),
-        ("a = DequantizeLinear(w, fk)", {"axis": -1, "rank": 2}, "there is no zero point, and the number of scales is unknown"),
+        ("a = DequantizeLinear(w, fk)", {"axis": -1, "rank": 2}, "there is no zero point, and the number of scales is unknown; try --fix-shape"),
     ],
 )  # fmt: skip
 def test_why_an_operand_stays_on_floats(body, named, why):
