@@ -23,6 +23,8 @@ from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
 from opshift.verification.verdict import DIFFERENT, EQUAL, OutputReport, Verification
 
+_INVALID = re.compile(r"Type Error|TypeInferenceError|ShapeInferenceError|INVALID_GRAPH(?!.*No Op registered)")
+"""What onnxruntime says of a model that is none; it says something else where it lacks a kernel or an operator."""
 Run = Callable[[Mapping[str, Any]], list[Any]]
 T = TypeVar("T")
 
@@ -151,6 +153,8 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
         second = after.open()
     except EngineError as error:
         whole.why = str(error)
+        if before.engine is after.engine is OnnxRuntime and _INVALID.search(whole.why):
+            whole.is_different, whole.why = True, f"onnxruntime does not load the second model: {error}"
         return whole
     whole.engine = " and ".join(dict.fromkeys([before.engine_name, after.engine_name]))
     judge = OutputJudge(before, grade, wanted.tolerances, names)

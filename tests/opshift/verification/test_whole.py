@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto
 
+import opshift
 from opshift.verification import whole
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding.asked import DRAWN, read_options
@@ -74,6 +75,21 @@ def test_what_nobody_runs():
 def test_a_second_model_that_fails():
     found = run("y = Identity(x)", "y = Reshape(x, s)", constants="int64[2] s = {3, 7}")
     assert (found.is_different, found.why.startswith("the second model fails: ")) == (True, True)
+
+
+def test_a_second_model_that_is_none():
+    """onnx.reference runs neither: the parts are equal, and the file would have been written."""
+    boxes = {
+        "inputs": "float[1,4,4] b, float[1,1,4] s",
+        "outputs": "int64[K,3] y",
+        "constants": "int64 k = {3}, float i = {0.5}, float t = {0.0}",
+    }
+    chosen = "r = NonMaxSuppression(b, s, k, i, t)"
+    source = model(f"{chosen} y = Identity(r)", 17, **boxes)
+    mixed = model(f"{chosen} z = Cast<to=6>(r) q = Add(z, r) y = Cast<to=7>(z)", 17, **boxes)
+    found = opshift.verify(source, mixed)
+    assert found.status == "different"
+    assert found.why.startswith("onnxruntime does not load the second model: ")
 
 
 def test_nan_in_each_run_is_as_if_nothing_had_run():
