@@ -21,7 +21,7 @@ MOST = 2**31 - 1
 """The largest int32; no size is larger."""
 ASSUMED = 2**20
 """How large numbers are taken to be at most that nothing bounds."""
-SIZES = "sizes and their products are below 2^31"
+SIZES = "sizes, and what is computed of them, are below 2^31"
 BOUNDED = "sizes are at most those of --input-shape"
 
 

@@ -16,7 +16,7 @@ from opshift.passes.types.wanted import types
 from tests.support import evaluate, model, show
 
 T = TensorProto
-SIZES = "sizes and their products are below 2^31"
+SIZES = "sizes, and what is computed of them, are below 2^31"
 
 
 def narrowed(source: ModelProto, interface: str = "keep", **given: tuple[float, float]) -> Result:
