@@ -52,10 +52,12 @@ def root_mean_square(node: Node) -> str:
 
 def _check_ranks(node: Node) -> None:
     """Scale and bias are broadcast to the data, and not the data to them."""
-    held = node.scope.shape(node.input(0))
-    for name in filter(None, node.inputs[1:] if held is not None else ()):
+    for name in filter(None, node.inputs[1:]):
         other = node.scope.shape(name)
-        if other is not None and held is not None and len(other) > len(held):
+        if other is None or len(other) < 2:  # data have as many, and need not be inferred
+            continue
+        held = node.scope.shape(node.input(0))
+        if held is not None and len(other) > len(held):
             raise CannotConvert(
                 node,
                 f'"{name}" has rank {len(other)}, and the data has rank {len(held)}',
