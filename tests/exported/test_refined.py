@@ -51,7 +51,6 @@ SPECIAL = frozenset(
 )
 LEFT = {  # family: the operators of the newer export that are not there
     "jax/image_norms": {"GroupNormalization"},  # the variance as the mean of squares less the square of the mean
-    "jax/norms": {"LayerNormalization"},
     "jax/norms.dynamic": {"LayerNormalization"},
     "torch/activations": {"Softplus"},  # part of a Mish, which the exporter does not write
 }

@@ -78,7 +78,17 @@ DEMANDS = {
 }
 
 
-@pytest.mark.parametrize(("demand", "opset"), pairs.in_turn(DEMANDS, [17, 27]))  # onnxruntime runs it, or the reference
+UNTOLD = {("a MatMul", 27), ("strides", 27)}
+"""What errors of onnx.reference do not tell, which runs opset 27 where onnxruntime is too old."""
+
+
+@pytest.mark.parametrize(
+    ("demand", "opset"),
+    [
+        pytest.param(*row, marks=[pytest.mark.newest] if row in UNTOLD else [])
+        for row in pairs.in_turn(DEMANDS, [17, 27])  # onnxruntime runs it, or the reference
+    ],
+)
 def test_what_a_graph_demands_is_found(demand, opset):
     body, taken, constants = DEMANDS[demand]
     outputs = "float y, float z" if " z = " in body else "float y, int64 j" if "TopK" in body else "float y"
