@@ -405,14 +405,17 @@ class _Messages:
 
 
 def _read_answer(source: int, child: int, patience: float = 0) -> bytes:
-    """Read the answer of a fork; empty if it ended before.
+    """Wait for the answer of a fork, and return it; no bytes if the fork ends without one, as in a crash.
+
+    A fork that has not computed or read anything for `patience` seconds counts as stuck. The first process waits twice
+    as long as one of its forks does: a fork that waits for a stuck fork of its own looks idle, too.
 
     Raises:
-        _Stuck: it does nothing, and never will.
-        Ended: its time is over, and it did not end itself.
+        _Stuck: the fork waits for a lock or a thread that it does not have.
+        Ended: the time limit that the fork set itself (`end_after`) passed a second ago, and it still runs.
     """
     messages, spent, idle = _Messages(), -1, 0
-    patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)  # who waits for a copy of a copy waits longer
+    patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)
     while True:
         while not select.select([source], [], [], min(_POLL, messages.seconds_left()))[0]:
             before, spent = spent, _read_effort(child)

@@ -206,8 +206,8 @@ class Comparison:
         """
         parents: dict[object, object] = {}
 
-        def root(of: object) -> object:
-            """Find the group that a landmark or a node belongs to."""
+        def group_of(of: object) -> object:
+            """Find the group of a landmark or a node: the one at the root of its tree of `parents`."""
             while parents.setdefault(of, of) != of:
                 parents[of] = parents[parents[of]]
                 of = parents[of]
@@ -217,10 +217,10 @@ class Comparison:
         for name in names:
             for which, body in enumerate((self.before, self.after)):
                 if body.makes(name):
-                    parents[root((which, body.pieces.makers[name]))] = root(name)
+                    parents[group_of((which, body.pieces.makers[name]))] = group_of(name)
         groups: dict[object, list[str]] = {}
         for name in names:
-            groups.setdefault(root(name), []).append(name)
+            groups.setdefault(group_of(name), []).append(name)
         regions = [self.region(group) for group in groups.values()]
         return sorted(regions, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
 

@@ -44,12 +44,12 @@ def verify_apart(
     how |= {"rounded_to": rounded_to} if rounded_to else {}
     try:
         try:
-            return isolation.call(_verify_in_time, before, after, sought=False, **how)
+            return isolation.call(_verify_in_time, before, after, in_copies=False, **how)
         except isolation.Ended as ended:
             if ended.late or ended.full or wanted.sets or not isolation.forks():
                 raise
-            # inputs end the process that runs them: they are looked for in others
-            return isolation.call(_verify_in_time, before, after, sought=True, **how)
+            # some input crashes the engine: try again, with each run of the first model in a copy of this process
+            return isolation.call(_verify_in_time, before, after, in_copies=True, **how)
     except isolation.Ended as ended:
         return Verification(UNVERIFIED, why=f"it took more than {SECONDS} s" if ended.late else str(ended))
 

@@ -86,12 +86,21 @@ class WholeRun:
 
 
 def run_whole(
-    before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool = False, rounded_to: int = 0
+    before: Side, after: Side, grade: str, wanted: Asked, *, in_copies: bool = False, rounded_to: int = 0
 ) -> WholeRun:
-    """Run both models on the same inputs, in the first pair of engines that runs both, and compare.
+    """Run both models on the same inputs, and compare outputs. Runs before their changed parts are compared.
 
-    Inputs are `sought` in other processes where some are known to end the one that runs them. Outputs are compared as
-    numbers of the type that they are `rounded_to`, if one is told.
+    Pairs of engines are tried in turn (onnxruntime for both models first) until one runs both. Where the two engines
+    of a pair are not the same, a difference of outputs does not count, as an engine may be wrong: the changed parts
+    then decide.
+
+    Args:
+        before, after: the models.
+        grade: `exact` or `close`.
+        wanted: what the user says of inputs and engines.
+        in_copies: whether the first model runs in copies of this process; a try without them ended in a crash.
+        rounded_to: the element type in which the first model computes where the second carries its values in a wider
+            one: outputs are rounded to it before they are compared. 0 if there is none.
     """
     if size := too_large(wanted, before, after):
         return WholeRun(why=f"{size >> 20} MB of weights; --runs 1 runs the whole models as well")
@@ -104,7 +113,7 @@ def run_whole(
         try:
             slow = Reference in (first, second)
             with time_limit(_PATIENCE if slow and not wanted.engines else math.inf):
-                found = _run(one, other, grade if same else "close", wanted, sought=sought, rounded_to=rounded_to)
+                found = _run(one, other, grade if same else "close", wanted, in_copies=in_copies, rounded_to=rounded_to)
         except EngineError as error:
             reasons.append(str(error))
             if TOO_LONG in reasons[-1]:  # another pair with that engine takes as long
@@ -127,7 +136,7 @@ def too_large(wanted: Asked, *sides: Side) -> int:
     return size if size > MOST and not (wanted.runs or wanted.sets or wanted.engines) else 0
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
+def _run(before: Side, after: Side, grade: str, wanted: Asked, *, in_copies: bool, rounded_to: int = 0) -> WholeRun:
     """Run both whole models in their engines on the same inputs, compare outputs, and try small sizes at the end."""
     cast = interfaces.casts(before.model, after.model)
     whole = WholeRun(cast=tuple(cast), first=before.engine)
@@ -138,7 +147,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
             before,
             lambda given: first.run(interfaces.round_inputs(given, cast)),
             wanted,
-            sought=sought,
+            in_copies=in_copies,
             beside=after.model,
         )
     )

@@ -172,7 +172,10 @@ def _spell_reshape(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
 
 
 def _spell_reductions(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
-    """One reduction for each axis, the last axis first: those before it keep their places."""
+    """Write one reduction for each axis, the last axis first: axes before it keep their places.
+
+    Runs for ReduceMax and ReduceMin where the target file says that the backend reduces one axis at a time.
+    """
     given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     rank = scope.rank(node.input[0])
     if rank is None or not given.get("axes"):

@@ -104,9 +104,16 @@ class Route:
         return frozenset(ELEMENT_TYPES[text] for text in formal.types) if formal is not None else frozenset()
 
     def next_move(self, work: Work, scope: Scope) -> Move:
-        """Find the next move of a node; raises `CannotConvert` if there is none.
+        """Decide what is done next with a node. The worklist asks until the answer is `Arrived`.
 
-        The worklist asks it until the node is done.
+        - `Inline`: write the operator's definition in its place, as the user or the backend wants the operator expanded,
+          or the target opset does not have it.
+        - `Cross`: change the node from one version of its operator to the next one up or down.
+        - `Arrived`: its version means the same at the target opset.
+
+        Raises:
+            CannotConvert: the operator is not at the target opset and has no definition there, or its definition
+                needs the operator itself.
         """
         domain, op = of = work.op
         version = work.version

@@ -54,7 +54,7 @@ def running(
     run: Run,
     wanted: Asked,
     *,
-    sought: bool = False,
+    in_copies: bool = False,
     beside: ModelProto | None = None,
     single: bool = False,
 ) -> Iterator[Fed]:
@@ -67,7 +67,7 @@ def running(
         side: the model, and the engine that runs it.
         run: runs a session of the model.
         wanted: what the user says of the inputs.
-        sought: whether to run each set in a copy of this process, as some are known to end the process.
+        in_copies: whether to run each set in a copy of this process, so that a set which crashes it is only left out.
         beside: a second model, which is to take the same inputs.
         single: whether to draw one sample a set.
 
@@ -75,14 +75,14 @@ def running(
         EngineError: the model takes no inputs that could be found, or the second model takes others.
     """
     yielded = []
-    run = _run_in_copy(run) if sought else run
+    run = _run_in_copy(run) if in_copies else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
 
     def open_marked() -> Run:
         """Open the model with nodes whose numbers an error tells. Used where no usual inputs fit."""
         marked = replace(side, model=name_nodes_by_number(side.model)).open().run
-        return _run_in_copy(marked) if sought else marked
+        return _run_in_copy(marked) if in_copies else marked
 
     for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem, open_marked):
         yielded.append(fed.given)

@@ -171,9 +171,10 @@ class Replays:
 def _replay_call(
     learned: _Learned, call: NodeProto, read: Any, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
-    """Do to a call what was learned: by the patch if there is one and its constants exist, else by the script.
+    """Convert a call as an earlier call like it was converted. Runs for each call that is replayed.
 
-    Runs for each call that is replayed.
+    A script lists the nodes that were written for the earlier call, with gaps for names. A patch is a faster form of
+    the same script, which joins bytes: it is used if the constants that it names are there.
     """
     patch = learned.patch
     if patch is not None and (not patch.constants or patch.fits(scope)):

@@ -18,7 +18,7 @@ INTEGERS = (*SMALL_INTEGERS, T.INT32, T.UINT32, T.INT64, T.UINT64)
 INT64_MAX = 2**63 - 1
 
 
-@says("Compared types that older Equal does not accept: cast small integers, used Less for others")
+@says("Compared types that older Equal does not accept: cast integers of 8 and 16 bits, used Less for others")
 def equal_numbers(node: Node) -> Replacement:
     elem_type, build = node.elem_type(), node.build
     if elem_type in (T.BOOL, T.INT32, T.INT64):

@@ -61,7 +61,7 @@ def _limit(node: Node, sign: int) -> str:
     return node.build.constant(sign * LARGEST[elem_types[0]], elem_types[0]) if elem_types[0] in LARGEST else ""
 
 
-@says("Clipped small integers as floats, other integers by Max and Min")
+@says("Clipped integers of 8 and 16 bits as floats, other integers by Max and Min")
 def bounded_integers(node: Node) -> Replacement:
     elem_type, build = _elem_type(node), node.build
     if elem_type in SMALL_INTEGERS:

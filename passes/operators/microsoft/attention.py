@@ -78,7 +78,7 @@ def attention_of_heads(node: Node) -> list[str]:
     if past_key and not all([*node.outputs, "", ""][1:3]):
         raise CannotConvert(
             node,
-            "past is given without present, and onnxruntime then ignores past",
+            "past is given without present: onnxruntime would ignore past, the definition would not",
             supported="past together with present",
         )
     node.close("sums in another order")

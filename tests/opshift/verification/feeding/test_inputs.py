@@ -191,7 +191,7 @@ def test_runs_are_survived_where_that_is_asked_for(monkeypatch):
 
     monkeypatch.setattr(isolation, "call", call)
     monkeypatch.setattr(Search, "find", lambda *_: None)
-    found = fed(side_of("float[N] x"), sought=True)
+    found = fed(side_of("float[N] x"), in_copies=True)
     assert [one.given["x"].shape[0] for one in found][::2] == [1, 3]
     assert found[1].given["x"].shape[0] == 1
     called.clear()
