@@ -112,7 +112,7 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
     model = ModelProto()
     if len(data) > MOST:
         raise InvalidModel(
-            f"{name}: without its large tensors the model would still have more than 2 GB, and protobuf reads at most that"
+            f"{name}: the model has more than 2 GB besides its large tensors, and protobuf reads at most 2 GB"
         )
     try:
         model.ParseFromString(data)
@@ -148,7 +148,7 @@ def serialize(model: ModelProto) -> bytes:
     except Exception as error:  # protobuf's EncodeError, whose class depends on its implementation
         if model.ByteSize() > MOST:
             raise InvalidModel(
-                "without its large tensors the model would still have more than 2 GB, and protobuf writes at most that"
+                "the model has more than 2 GB besides its large tensors, and protobuf writes at most 2 GB"
             ) from None
         raise InvalidModel(f"protobuf cannot write the model: {' '.join(str(error).split())}") from None
 

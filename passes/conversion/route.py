@@ -106,8 +106,8 @@ class Route:
     def next_move(self, work: Work, scope: Scope) -> Move:
         """Decide what is done next with a node. The worklist asks until the answer is `Arrived`.
 
-        - `Inline`: write the operator's definition in its place, as the user or the backend wants the operator expanded,
-          or the target opset does not have it.
+        - `Inline`: write the operator's definition in its place: the user or the backend wants the operator
+          expanded, or the target opset does not have it.
         - `Cross`: change the node from one version of its operator to the next one up or down.
         - `Arrived`: its version means the same at the target opset.
 
