@@ -190,7 +190,10 @@ def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
 
 
 def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
-    """Measure how far outputs move where types become wider: both models run as they are, in a process of their own."""
+    """Run a model and the one that `--types` made of it with wider types, and measure how far outputs move.
+
+    Both run in a process of their own, as a model may crash an engine.
+    """
     try:
         return isolation.call(_compare, before, after, types, wanted)
     except isolation.Ended as ended:
@@ -200,7 +203,7 @@ def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
 
 
 def _compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
-    """Do the work of `compare`, in its process."""
+    """Do the work of `compare`, in its process: see whether outputs move no further than allowed."""
     isolation.end_after(_SECONDS)
     before, after = _without_bfloat16(before), _without_bfloat16(after)
     settling = _Settling(before, types, _runs(before, wanted))

@@ -326,10 +326,10 @@ def _is_other(gap: Array, width: Array) -> bool:
 
 
 def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:
-    """Compare outputs of whole models, where the rounding of many regions may add up.
+    """Compare outputs of whole models, where the rounding of many regions may add up. Runs for each output.
 
-    `moved` are outputs of the first model whose inputs and weights were moved by a rounding: what that does, the
-    rounding of other formulas may do `TIMES["close"]` times.
+    `moved` are the same output of the first model, with inputs and weights changed by one rounding each. The second
+    model may be `TIMES["close"]` times as far away as these are.
     """
     closeness = judge(Runs(before, after), grade)
     if not closeness.why or not moved:

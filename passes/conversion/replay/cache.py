@@ -60,7 +60,11 @@ class Replays:
     def replay(
         self, proto: NodeProto, signature: CallSignature, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
-        """Replay the script of a call's kind; returns the new nodes, or None if the steps have to run."""
+        """Convert a call as earlier calls like it were; returns the new nodes, or None if the steps have to run.
+
+        A script is learned from the eighth call with one signature, and calls for which the scope gives the same
+        answers are converted by it. Runs for each node that is converted.
+        """
         read, own = proto.input, proto.name
         names = read[:]
         inputs = len(names)

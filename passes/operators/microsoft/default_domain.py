@@ -26,7 +26,7 @@ def layer_normalization(node: Node) -> list[str]:
     return [recast(build, first, wide, scaled), *saved]
 
 
-@says("Replaced SimplifiedLayerNormalization by RMSNormalization; computed its statistic on its own")
+@says("Replaced SimplifiedLayerNormalization by RMSNormalization; if used, its second output by 1 / RMS")
 def root_mean_square(node: Node) -> list[str]:
     node.close("the kernel scales before it rounds to the type of X")
     build, elem_type, scaled = node.build, node.elem_type(), node.elem_type(1)

@@ -54,7 +54,7 @@ def triangle(node: Node) -> str:
     return str(build.Trilu(node.input(0), diagonal, upper=node.attributes.get("upper")))
 
 
-@says("Replaced com.microsoft::Unique by ONNX's Unique, and kept every NaN")
+@says("Replaced com.microsoft::Unique by ONNX's Unique; each NaN stays a value of its own")
 def distinct(node: Node) -> list[str]:
     build, x, nothing = node.build, node.input(0), node.build.constant(0.0, T.DOUBLE)
     number = build.Cast(x, to=T.DOUBLE)

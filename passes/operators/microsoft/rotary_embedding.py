@@ -79,7 +79,7 @@ def _turn(node: Node, angles: list[str]) -> str:
     return regroup(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
 
 
-@says("Replaced RMSNormRotary by RMSNormalization in float32 and RotaryEmbedding")
+@says("Replaced com.microsoft::RMSNormRotary by RMSNormalization in float32, then RotaryEmbedding")
 def normalized_and_rotated(node: Node) -> list[str]:
     shape = node.scope.shape(node.input(0)) or [None] * 4
     heads, stride = shape[2:]

@@ -75,7 +75,7 @@ def heads_of_axes(node: Node) -> None:
         _say_all_in_mask(node)
 
 
-@says("Turned left_window_size and right_window_size into a mask")
+@says("Turned left_window_size and right_window_size of Attention into a mask")
 def window_in_mask(node: Node) -> None:
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
     if left < 0 and right < 0:

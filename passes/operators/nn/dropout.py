@@ -26,7 +26,7 @@ def set_is_test(node: Node) -> None:
     if node.is_used(1):
         raise CannotConvert(
             node,
-            "the mask output is used, and the older Dropout does not compute it",
+            "the mask output is used, and Dropout below opset 7 makes no mask in inference",
             supported="only the first output",
         )
     node.attributes["is_test"] = 1
@@ -117,7 +117,7 @@ def narrow_dropout(node: Node) -> Replacement:
     return [build.Cast(kept, to=elem_type, saturate=0), *mask]
 
 
-@says("Replaced Dropout by its input; in training by a random mask and a scale")
+@says("Replaced Dropout by its input, or by a random mask and a scale where training_mode is set")
 def pass_on(node: Node) -> list[str]:
     build, data = node.build, node.input(0)
     training = node.scope.array(node.input(2)) if node.input(2) else None

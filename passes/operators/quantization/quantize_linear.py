@@ -70,7 +70,7 @@ def _output_type(node: Node) -> int:
     return int(kind or T.UINT8)
 
 
-@says("Checked that the older opset has the output type")
+@says("Kept QuantizeLinear, as the older opset has its output type")
 def older_output_type(node: Node) -> None:
     _output_type(node)
 

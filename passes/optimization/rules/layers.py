@@ -17,7 +17,7 @@ from opshift.passes.simplification.workspace import GROWTH
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
-@says("Merged a multiplication into the weights and bias before it")
+@says("Merged a multiplication into the weights and bias of the operator before it")
 @rule("Mul", "Div", close=True)
 def scale_in_layer(call: Call) -> Outcome:
     for value, other in ((0, 1), (1, 0)) if call.op == "Mul" else ((0, 1),):
@@ -33,7 +33,7 @@ def scale_in_layer(call: Call) -> Outcome:
     return None
 
 
-@says("Merged a multiplication into the weights after it")
+@says("Merged a multiplication into the weights of the operator after it")
 @rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True)
 def scale_before_layer(call: Call) -> Outcome:
     made = call.maker()

@@ -198,7 +198,7 @@ def test_a_factor_before_a_layer_goes_into_its_weights(op, factor):
     assert kinds(made) == kinds(source)[1:]
     result = optimize.attempt(source)
     assert result.grade == "close"
-    said = "Merged a multiplication into the weights after it"
+    said = "Merged a multiplication into the weights of the operator after it"
     assert said in {change.how for change in result.changes}
     check_values(source, made, given(source), **SUMS)
 
