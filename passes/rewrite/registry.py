@@ -140,8 +140,13 @@ def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str) -
         if key in _steps:
             raise ValueError(f"a transition of {op} to version {version} is already registered")
         known = schemas.versions(domain, op)
-        if version not in known or (version == known[0] and (pair.up or not pair.down)):
-            raise ValueError(f"no transition of {op} to version {version} is registered")
+        if version not in known:
+            there = ", ".join(map(str, known)) or "none"
+            raise ValueError(
+                f"{op} has no version {version} (known: {there}); run opshift.passes.model.tabulate if onnx does"
+            )
+        if version == known[0] and (pair.up or not pair.down):
+            raise ValueError(f"{version} is the first version of {op}: register a way down, and none up")
         _steps[key] = pair
 
 

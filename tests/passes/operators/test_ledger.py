@@ -126,9 +126,17 @@ def test_a_second_registration_is_an_error(register):
     assert registry.all_registrations() == before
 
 
-@pytest.mark.parametrize(("op", "version"), [("RNN", 1), ("RNN", 8), ("RNN", 29), ("NoSuchOperator", 2)])
-def test_a_registration_without_a_transition_is_an_error(op, version):
-    with pytest.raises(ValueError, match=f"no transition of {op} to version {version} is registered"):
+@pytest.mark.parametrize(
+    ("op", "version", "why"),
+    [
+        ("RNN", 1, "1 is the first version of RNN"),
+        ("RNN", 8, r"RNN has no version 8 \(known: 1, 7, 14, 22\)"),
+        ("RNN", 29, r"RNN has no version 29 \(known: 1, 7, 14, 22\)"),
+        ("NoSuchOperator", 2, r"NoSuchOperator has no version 2 \(known: none\)"),
+    ],
+)
+def test_a_registration_without_a_transition_is_an_error(op, version, why):
+    with pytest.raises(ValueError, match=why):
         registry.changed(op, version, Pair())
 
 
