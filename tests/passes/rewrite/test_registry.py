@@ -37,10 +37,10 @@ def test_both_directions_of_a_boundary():
     ("op", "version", "pair", "why"),
     [
         ("Clip", 11, Pair(), "a transition of Clip to version 11 is already registered"),
-        ("Clip", 10, Pair(up=step), "no transition of Clip to version 10"),
-        ("Clip", 1, Pair(up=step, down=step), "no transition of Clip to version 1 is"),
-        ("Clip", 1, Pair(), "no transition of Clip to version 1 is"),
-        ("Nothing", 1, Pair(), "no transition of Nothing to version 1"),
+        ("Clip", 10, Pair(up=step), r"Clip has no version 10 \(known: 1, 6, 11, 12, 13\)"),
+        ("Clip", 1, Pair(up=step, down=step), "1 is the first version of Clip"),
+        ("Clip", 1, Pair(), "1 is the first version of Clip"),
+        ("Nothing", 1, Pair(), "Nothing has no version 1"),
     ],
 )
 def test_what_is_no_boundary(op, version, pair, why):
