@@ -334,7 +334,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.evidence:
         from opshift.jobs import evidence
 
-        how = {"grade": "close", "promise": False, "plain": True}
+        how = {"promise": False, "exact": options.exact}
         models = evidence.digests(options.before), evidence.digests(options.after)
         evidence.write(options.evidence, *models, verification, how, wanted)
     if options.report:
@@ -380,7 +380,10 @@ def diff(options: argparse.Namespace) -> int:
 def _repeat_proof(options: argparse.Namespace) -> int:
     """Run `opshift verify` with an evidence file: repeat that proof, and report whether it still holds."""
     from opshift.jobs import evidence
-    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+    from opshift.verification.verify import (
+        compare_models,
+        verify_apart,
+    )  # slow to import, and not wanted without a proof
 
     recorded = evidence.read_evidence(options.evidence)
     why = evidence.mismatch(recorded, options.before, options.after)
@@ -389,21 +392,13 @@ def _repeat_proof(options: argparse.Namespace) -> int:
     how = recorded["how"]
     with working(options):
         before, after = (_side(path) for path in (options.before, options.after))
-    wanted = check_inputs(
-        Asked(
-            shapes={name: tuple(shape) for name, shape in how["shapes"].items()},
-            sizes=how["sizes"],
-            map=how.get("map", {}),
-            ranges={name: (low, high) for name, (low, high) in how["ranges"].items()},
-            runs=how["runs"],
-            seed=how["seed"],
-        ),
-        before.model,
-    )
+    wanted = check_inputs(evidence.read_asked(recorded), before.model)
     with working(options):
-        verification = verify_apart(
-            before, after, grade=how["grade"], wanted=wanted, plain=how["plain"], promise=how["promise"]
-        )
+        if how["promise"]:
+            proof = {name: how[name] for name in ("grade", "plain", "promise", "rounded_to")}
+            verification = verify_apart(before, after, wanted=wanted, **proof)
+        else:
+            verification = compare_models(before, after, wanted, exact=how["exact"])
     said = evidence.compare_proofs(recorded, verification)
     kinds = f"{outcome_.several(len(recorded['regions']), 'kind')} of changed parts proved again"
     parts = kinds if recorded["regions"] else "all nodes are the same"

@@ -6,12 +6,15 @@ import hashlib
 import json
 import os
 import platform
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, model_file
 from opshift.files.writing import writing
 from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import TensorProto
 from opshift.passes.records import asdict
 
 if TYPE_CHECKING:
@@ -36,9 +39,8 @@ def write(
         path: the file to write.
         before, after: the digests of the models.
         found: what the proof found.
-        how: the grade, and whether values of one name are the same value (`promise`) and special numbers decide
-            (`plain`).
-        wanted: what the user said of inputs.
+        how: `promise` and the other options of `verify_apart`, or `exact` of `compare_models`.
+        wanted: what the user said of inputs, once they are read; the record holds them.
 
     Raises:
         CannotWrite: it cannot be written.
@@ -53,7 +55,11 @@ def write(
             **how,
             "seed": wanted.seed,
             "runs": wanted.runs,
+            "engines": list(wanted.engines),
+            "tolerances": {name: [held.rtol, held.atol] for name, held in wanted.tolerances.items()},
             "map": dict(wanted.map),
+            "inputs": [_encode_inputs(given) for given in wanted.sets],
+            "values": _encode_inputs(wanted.values),
             "shapes": {name: list(shape) for name, shape in wanted.shapes.items()},
             "sizes": dict(wanted.sizes),
             "ranges": {name: list(pair) for name, pair in wanted.ranges.items()},
@@ -74,11 +80,55 @@ def read_evidence(path: str) -> dict[str, Any]:
     """Read an evidence file; raises `ValueError` for any other file. Used when `verify` repeats a proof."""
     try:
         evidence = json.loads(Path(path).read_text(encoding="utf-8"))
-        evidence["models"]["before"], evidence["how"]["grade"], evidence["regions"]
+        evidence["models"]["before"], evidence["how"]["inputs"], evidence["regions"]
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} is not an evidence file of opshift") from None
     assert isinstance(evidence, dict)
     return evidence
+
+
+def read_asked(evidence: dict[str, Any]) -> Asked:
+    """Read what the user said of inputs, engines and tolerances. Used when `verify` repeats a proof."""
+    from opshift.verification.feeding.asked import Asked
+    from opshift.verification.tolerances import Tolerance
+
+    how = evidence["how"]
+    return Asked(
+        tuple(map(_decode_inputs, how["inputs"])) or None,
+        shapes={name: tuple(shape) for name, shape in how["shapes"].items()},
+        sizes=how["sizes"],
+        ranges={name: (low, high) for name, (low, high) in how["ranges"].items()},
+        runs=how["runs"],
+        seed=how["seed"],
+        engines=tuple(how["engines"]),
+        tolerances={name: Tolerance(*pair) for name, pair in how["tolerances"].items()},
+        values=_decode_inputs(how["values"]),
+        map=how["map"],
+    )
+
+
+def _encode_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Write arrays by name as ONNX tensors in base64, and sequences as lists of these."""
+    from onnx import numpy_helper
+
+    def encode(value: Any) -> Any:
+        if value is None or isinstance(value, list):
+            return value and list(map(encode, value))
+        return b64encode(numpy_helper.from_array(value).SerializeToString()).decode()
+
+    return {name: encode(value) for name, value in given.items()}
+
+
+def _decode_inputs(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what `_encode_inputs` wrote."""
+    from onnx import numpy_helper
+
+    def decode(value: Any) -> Any:
+        if value is None or isinstance(value, list):
+            return value and list(map(decode, value))
+        return numpy_helper.to_array(TensorProto.FromString(b64decode(value)))
+
+    return {name: decode(value) for name, value in written.items()}
 
 
 def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:

@@ -296,7 +296,7 @@ class _Job:
         from opshift.jobs import evidence
 
         assert self.manner.wanted.evidence is not None, "digests are only taken for it"
-        how = {"grade": result.grade, "promise": True, "plain": not result.optional}
+        how = {"grade": result.grade, "promise": True, "plain": not result.optional, "rounded_to": result.computed_in}
         after = evidence.digests(str(self.output))
         evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import onnx
 import pytest
 
@@ -61,3 +62,54 @@ def test_nothing_is_written_where_nothing_is_proved(proved, tmp_path, capsys):
     source, result, _ = map(str, proved)
     assert cli.main(["convert", source, result, "--opset", "13", "--no-verify", "--evidence", "e.json"]) == 2
     assert "--evidence has no effect with --no-verify" in capsys.readouterr().err
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two models that compute the same where `s` is 1, and differ by half a part of a thousand at `x` = 2."""
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    io = {"inputs": "float[2] x, float[1] s", "outputs": "float[2] y"}
+    onnx.save(model("y = Mul(x, s)", 18, **io), paths[0])
+    onnx.save(
+        model("t = Mul(s, s)\n d = Mul(x, w)\n y = Mul(d, t)", 18, **io, constants="float[1] w = {1.0005}"), paths[1]
+    )
+    return [str(path) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--inputs", "given.npz"), ("--set", "s=1"), ("--rtol", "0.001")],
+    ids=["inputs", "set", "tolerance"],
+)
+def test_what_was_asked_for_is_asked_for_again(pair, tmp_path, monkeypatch, capsys, option, value):
+    """Without one of the three options, the models differ."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("given.npz", x=np.array([2, -3], np.float32), s=np.ones(1, np.float32))
+    typed = {"--inputs": "given.npz", "--rtol": "0.001"} if option != "--set" else {"--set": "s=1", "--rtol": "0.001"}
+    options = [text for name_and_value in typed.items() for text in name_and_value]
+    assert cli.main(["verify", *pair, *options, "--evidence", "e.json"]) == 0
+    (tmp_path / "given.npz").unlink()
+    assert cli.main(["verify", *pair, "--evidence", "e.json"]) == 0
+    assert "the evidence is confirmed: equal" in capsys.readouterr().out
+    held = json.loads((tmp_path / "e.json").read_text())
+    kept = {"--inputs": "inputs", "--set": "values", "--rtol": "tolerances"}[option]
+    held["how"][kept] = type(held["how"][kept])()
+    (tmp_path / "e.json").write_text(json.dumps(held))
+    assert cli.main(["verify", *pair, "--evidence", "e.json"]) == 4
+    assert "now different, in the evidence equal" in capsys.readouterr().out
+
+
+def test_the_engine_runs_again(pair, tmp_path, capsys):
+    evidence = str(tmp_path / "e.json")
+    asked = ["--engine", "reference,onnxruntime", "--rtol", "0.1", "--set", "s=1"]
+    assert cli.main(["verify", *pair, *asked, "--evidence", evidence]) == 0
+    capsys.readouterr()
+    assert cli.main(["verify", *pair, "--evidence", evidence, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verification"]["engine"] == "onnx.reference and onnxruntime"
+
+
+def test_only_the_same_values_count_again(pair, tmp_path, capsys):
+    evidence = str(tmp_path / "e.json")
+    assert cli.main(["verify", *pair, "--rtol", "0.1", "--set", "s=1", "--exact", "--evidence", evidence]) == 4
+    assert cli.main(["verify", *pair, "--evidence", evidence]) == 0
+    assert "the evidence is confirmed: different" in capsys.readouterr().out
