@@ -221,7 +221,11 @@ def list_measurements(found: Verification) -> list[str]:
     worst, is_inside = found.worst, found.status == DIFFERENT and bool(found.node)
     if worst is not None and not found.is_same:
         whose = f' (output "{_shorten(worst.output)}")' if len(found.outputs) > 1 else ""
-        agree = "the outputs of the whole models agree: " if is_inside and worst.share <= 1 else ""
+        agree = (
+            "the outputs of the whole models agree: "
+            if is_inside and not any(output.why for output in found.outputs)
+            else ""
+        )
         digits = next(d for d in (1, 2, 9) if d > 8 or f"{worst.difference:.{d}g}" != f"{worst.allowed:.{d}g}")
         apart, allowed = (f"{number:.{digits}g}" for number in (worst.difference, worst.allowed))
         lines.append(f"{agree}largest difference {apart}, allowed {allowed}{whose}")

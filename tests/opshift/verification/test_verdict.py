@@ -62,3 +62,8 @@ def test_a_difference_inside_is_told_beside_outputs_that_agree():
     ]
     found = replace(found, outputs=(OutputReport("y", 1.0, 1e-4, is_same=False, why="it differs"),))
     assert summary(found)[1] == "largest difference 1, allowed 0.0001"
+    infinite = OutputReport(
+        "z", 0.0, 1e-4, is_same=False, why="-inf instead of 1 at [0]"
+    )  # of which there is no distance
+    found = replace(found, outputs=(OutputReport("y", 1e-6, 1e-4, is_same=False), infinite))
+    assert summary(found)[1] == 'largest difference 1e-06, allowed 0.0001 (output "y")'
