@@ -136,9 +136,7 @@ def _with_regions(
         return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
         verification = _make_verification(whole, DIFFERENT, findings, remarks)
-        return _add_first_difference(
-            verification, (failures and first) or failures or first, prover, before, after, wanted
-        )
+        return _add_first_difference(verification, first or failures, before, after, wanted)
     uncovered = [verification for verification in findings if verification.status == UNCOVERED]
     open_parts = [
         verification for verification in uncovered if not whole.engine or whole.nan or not verification.is_reached
@@ -260,7 +258,6 @@ def _make_verification(
 def _add_first_difference(
     found: Verification,
     failures: Sequence[Failure],
-    prover: Prover,
     before: Side,
     after: Side,
     wanted: Asked,

@@ -194,6 +194,8 @@ class Reference:
     """onnx.reference: slow, but it runs every opset."""
 
     engine = "onnx.reference"
+    instead_of = ""
+    """Why onnxruntime does not load the model, where that was tried first."""
 
     def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         import onnx

@@ -589,7 +589,7 @@ class Prover:
         try:
             actual = self._run(pair, kind, 1, feeds[1])
         except EngineError as error:
-            if str(error).startswith(TOO_LONG) or (label == CAPTURED and (1, "none") in kind.sessions):
+            if str(error).startswith(TOO_LONG):
                 kind.why = kind.why or str(error)
                 kind.late += str(error).startswith(TOO_LONG)
                 return None
@@ -762,8 +762,14 @@ class Prover:
         return outputs
 
     def _run_in(self, session: Session, feeds: Feeds, seconds: float = _PATIENCE) -> list[Any]:
-        with time_limit(seconds if session.engine == Reference.engine else math.inf):
-            return session.run(feeds)
+        try:
+            with time_limit(seconds if session.engine == Reference.engine else math.inf):
+                return session.run(feeds)
+        except EngineError as error:
+            why = getattr(session, "instead_of", "")
+            raise EngineError(
+                f"{error} in onnx.reference; onnxruntime does not load it: {why}" if why else str(error)
+            ) from None
 
     def _run_wide(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any] | None:
         """Run one side in float64; None if no engine can, or if it takes too long."""
@@ -846,9 +852,11 @@ def _open_part(model: ModelProto) -> Session:
         return OnnxRuntime(as_written(model))
     except EngineError as error:
         try:
-            return Reference(model)
+            session = Reference(model)
         except EngineError:
             raise error from None
+        session.instead_of = str(error)
+        return session
 
 
 def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set[str]]:

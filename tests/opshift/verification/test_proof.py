@@ -1,5 +1,6 @@
 """Regions are proved one by one: on captured values, which decide, and on drawn ones, for which they may be widened."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -176,6 +177,16 @@ def test_what_nothing_runs_is_not_covered():
     (found,), made = proved("y = my.F(x)", "y = my.G(x)", domains='"my" : 1')
     assert (found.status, found.runs, made.failures) == ("not covered", 0, [])
     assert "my:F" in found.why
+
+
+def test_what_is_invalid_is_told_where_the_reference_takes_too_long(monkeypatch):
+    monkeypatch.setattr(proof, "_PATIENCE", 0.1)
+    monkeypatch.setattr(Reference, "run", lambda self, feeds: time.sleep(9))
+    runs = [{"x": np.zeros((2, 8), np.int64)}]
+    (found,), _ = proved("y = Relu(x)", "y = Max(x, x)", runs, opsets=(13, 13), inputs="int64[N,8] x")
+    assert found.status == "not covered"
+    assert found.why.startswith("it takes longer than 0.1 s in onnx.reference; onnxruntime does not load it: ")
+    assert "Type Error: Type 'tensor(int64)' of input parameter" in found.why
 
 
 @pytest.mark.parametrize(("grade", "special", "count"), [("exact", True, 1), ("exact", False, 0), ("close", True, 0)])
