@@ -6,7 +6,7 @@ small numbers alone, both branches. The same inputs go to both forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -58,7 +58,7 @@ def draw(
     free: Sequence[str],
     watch: Watch,
     seed: int,
-    batched: str = "",
+    resized: frozenset[str] = frozenset(),
 ) -> Iterator[Draw]:
     """Draw inputs for a region, those first that find most errors. Called after the captured values of a run agree.
 
@@ -69,7 +69,7 @@ def draw(
         free: the inputs that may be varied; constants and shapes may not.
         watch: runs either form, to see where inner values lie.
         seed: of what is drawn.
-        batched: the input that may have any number of rows; empty where there is none.
+        resized: the inputs that had other sizes in other runs.
     """
     rng = np.random.default_rng(seed)
     places = _find_inputs_used_as_places(parts)
@@ -107,10 +107,10 @@ def draw(
             low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
         return rng.integers(low, high, value.shape, endpoint=True).astype(value.dtype)
 
-    for label, feeds in _draw_indices(parts, base, weights, free, watch):
+    for label, feeds in _draw_indices(parts, base, weights, free, watch, resized):
         yield Draw(label, feeds)
-    yield from _draw_rows_of_trees(parts, base, floats, batched, rng)
-    yield from _draw_boxes(parts[0], base, floats, rng)
+    yield from _draw_rows_of_trees(parts, base, floats, resized, rng)
+    yield from _draw_boxes(parts[0], base, floats, resized, rng)
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
@@ -172,11 +172,18 @@ class _Lookup:
         return sorted({int(row) for rows in alike for row in np.flatnonzero(np.any(rows != own, axis=1))})
 
 
+_LOOKUPS = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}
+"""Operators that look something up, and which of their inputs says what."""
 _KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
 
 
 def _draw_indices(
-    parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str], watch: Watch
+    parts: Sequence[ModelProto],
+    base: Feeds,
+    weights: Sequence[Feeds],
+    free: Sequence[str],
+    watch: Watch,
+    resized: frozenset[str],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Draw indices of the table rows that differ between the parts, the ends, and negative ones.
 
@@ -188,6 +195,8 @@ def _draw_indices(
             if table is not None and table.ndim:
                 axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
                 yield WHOLE_TABLES, {**base, node.input[2]: np.full_like(base[node.input[2]], table.shape[axis])}
+    sizes = _find_inputs_used_as_places(parts, _LOOKUPS.keys())
+    free = [name for name in free if name not in sizes]
     lookups = [list(_find_lookups(part, base, weights[which], free, watch, which)) for which, part in enumerate(parts)]
     for lookup in lookups[0]:
         for name in lookup.free if lookup.size else ():
@@ -197,8 +206,8 @@ def _draw_indices(
         rows = [row - lookup.offset for row in lookup.differing(others)]
         for name in lookup.free:
             # numbers that an index is computed from are features: there are as many as the model declares
-            is_index = _kind(base[name]) in "iu"
-            for value in (base[name], _lengthen_index(base[name], rows)) if is_index else (base[name],):
+            is_longer = name in resized and _kind(base[name]) in "iu"
+            for value in (base[name], _lengthen_index(base[name], rows)) if is_longer else (base[name],):
                 for start in range(0, min(len(rows), 8 * value.size), value.size):
                     yield ROWS, {**base, name: _fill_with(value, rows[start : start + value.size])}
 
@@ -213,7 +222,7 @@ def _find_lookups(
         reached = set().union(*(origins.get(name, ()) for name in node.input))
         for name in node.output if node.op_type not in ("Shape", "Size") else ():
             origins[name] = reached
-        place = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}.get(node.op_type)
+        place = _LOOKUPS.get(node.op_type)
         place = 0 if any(attribute.name in _KEYS for attribute in node.attribute) else place
         if place is not None and origins.get(node.input[place]):
             lookups.append((node, node.input[place]))
@@ -257,7 +266,7 @@ def _lengthen_index(value: Array, rows: Sequence[int]) -> Array:
 
 
 def _draw_rows_of_trees(
-    parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
+    parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], resized: frozenset[str], rng: np.random.Generator
 ) -> Iterator[Draw]:
     """Draw rows that reach every leaf of a tree ensemble. Runs if a region has a tree ensemble."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
@@ -265,15 +274,18 @@ def _draw_rows_of_trees(
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
             continue
         rows, remark = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
-        count = len(rows) if name == batched else len(base[name])
+        is_batch = resized == {name}
+        count = len(rows) if is_batch else len(base[name])
         rows = rows[: _MOST_TURNS * count]
         for start in range(0, len(rows), max(count, 1)):
             some = rows[start : start + count]
-            fed = some if name == batched else np.resize(some, base[name].shape)
+            fed = some if is_batch else np.resize(some, base[name].shape)
             yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start else remark)
 
 
-def _draw_boxes(part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator) -> Iterator[Draw]:
+def _draw_boxes(
+    part: ModelProto, base: Feeds, floats: Sequence[str], resized: frozenset[str], rng: np.random.Generator
+) -> Iterator[Draw]:
     """Draw boxes that overlap more or less, some of which NonMaxSuppression drops, and their scores.
 
     Runs if a region has NonMaxSuppression.
@@ -281,7 +293,7 @@ def _draw_boxes(part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.ra
     for node in part.graph.node:
         if node.op_type == "NonMaxSuppression" and node.input[0] in floats and node.input[1] in floats:
             boxes, scores = (base[name] for name in node.input[:2])
-            for count in (_BOXES, boxes.shape[1]):
+            for count in (_BOXES, boxes.shape[1]) if resized.issuperset(node.input[:2]) else (boxes.shape[1],):
                 corners = rng.random((len(boxes), count, 2))
                 drawn = np.concatenate([corners, corners + 0.1 + 0.4 * rng.random(corners.shape)], axis=2)
                 rates = rng.random((*scores.shape[:2], count))
@@ -382,8 +394,8 @@ _PLACES = {
 """Inputs that say where, how many or how large: a run with others is another run, or none."""
 
 
-def _find_inputs_used_as_places(parts: Sequence[ModelProto]) -> set[str]:
-    """Find inputs that shapes, indices or counts are computed from.
+def _find_inputs_used_as_places(parts: Sequence[ModelProto], without: Collection[str] = ()) -> set[str]:
+    """Find inputs that shapes, indices or counts are computed from, but for those of some operators.
 
     Such inputs are only shuffled, as other numbers might be no places.
     """
@@ -391,7 +403,8 @@ def _find_inputs_used_as_places(parts: Sequence[ModelProto]) -> set[str]:
     for part in parts:
         for body in bodies(part):
             for node in reversed(body.node):
-                taken = _PLACES.get(node.op_type, set()) if not default_domain(node.domain) else set()
+                is_known = not default_domain(node.domain) and node.op_type not in without
+                taken = _PLACES.get(node.op_type, set()) if is_known else set()
                 if node.op_type.startswith("Reduce"):
                     taken = {1}
                 used.update(name for k, name in enumerate(node.input) if k in taken)

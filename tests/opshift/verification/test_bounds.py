@@ -313,6 +313,22 @@ def test_the_scale_of_an_element(values, expected):
     assert bounds.scale(np.array(values)).tolist() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_largest_number_means_infinity_to_another_form(dtype):
+    """onnxruntime masks scores with it, and definitions with infinity; it is no scale for the numbers beside it."""
+    most = np.finfo(dtype).max
+    masked, infinite = np.array([-most, 2, most], dtype), np.array([-np.inf, 2, np.inf], dtype)
+    for one, other in ((masked, infinite), (infinite, masked)):
+        assert not judge(Runs(one, other), "close").why
+        assert not judge_outputs(one, other, "close", (one,)).why
+        assert judge(Runs(one, other), "exact").why
+        assert judge(Runs(one, -other), "close").why
+    other = np.array([-most, 2.5, most], dtype)
+    assert "2.5 instead of 2.0 at [1]" in judge(Runs(masked, other), "close").why
+    near = np.array([np.nextafter(-most, dtype(0)), 2, most], dtype)
+    assert judge(Runs(near, infinite), "close").why
+
+
 @pytest.mark.parametrize(
     ("gap", "allowed", "expected"),
     [

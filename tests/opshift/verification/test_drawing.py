@@ -22,10 +22,10 @@ def watching(*parts):
     return watch
 
 
-def drawn(*bodies, base=None, free=None, weights=({}, {}), opset=17, **io):
+def drawn(*bodies, base=None, free=None, weights=({}, {}), resized=frozenset(), opset=17, **io):
     parts = [model(body, opset, **{**IO, **io}) for body in (bodies * 2)[:2]]
     base = {"x": X} if base is None else base
-    return list(draw(parts, base, weights, [*base] if free is None else free, watching(*parts), 0))
+    return list(draw(parts, base, weights, [*base] if free is None else free, watching(*parts), 0, resized))
 
 
 def test_every_kind_of_numbers_has_its_turn():
@@ -129,6 +129,35 @@ def test_rows_of_tables_that_differ_are_reached():
     assert {0, 99, -1, -100} <= set(numbers(found, "i").tolist())
     same = drawn("y = Gather(w, i)", base=base, weights=({"w": TABLE}, {"w": TABLE}), **io)
     assert "different rows" not in [d.label for d in same]
+
+
+@pytest.mark.parametrize(("resized", "lengths"), [((), {3}), (("i",), {3, 5})])
+def test_an_index_is_longer_only_where_it_was_in_a_run(resized, lengths):
+    """Another form may be made for its size, as of Resize with two sizes."""
+    base = {"i": np.array([1, 2, 3])}
+    io = {"inputs": "float[100,4] w, int64[N] i", "outputs": "float[N,4] y"}
+    weights = {"w": TABLE}, {"w": TABLE + np.float32(np.isin(np.arange(100), [3, 10, 20, 55, 93]))[:, None]}
+    found = drawn("y = Gather(w, i)", base=base, weights=weights, resized=frozenset(resized), **io)
+    assert {len(one.feeds["i"]) for one in found if one.label == "different rows"} == lengths
+
+
+@pytest.mark.parametrize(("resized", "counts"), [((), {6}), (("b",), {6}), (("b", "s"), {6, 128})])
+def test_boxes_are_as_many_as_they_were_in_runs(resized, counts):
+    base = {"b": X.reshape(1, 6, 4), "s": X[:1, :6].reshape(1, 1, 6)}
+    io = {"inputs": "float[1,N,4] b, float[1,1,N] s", "constants": "int64 k = {3}", "outputs": "int64[A,3] y"}
+    found = drawn("y = NonMaxSuppression(b, s, k)", base=base, resized=frozenset(resized), **io)
+    assert {one.feeds["b"].shape[1] for one in found if one.label == "boxes that overlap"} == counts
+
+
+def test_a_number_of_elements_is_no_index():
+    """The second model looks up what the first one counts."""
+    base = {"n": np.array([2, 1])}
+    io = {"inputs": "float[4,2] x, int64[2] n", "outputs": "float[4,2] y"}
+    counting, looking = "y = ReverseSequence<batch_axis = 1, time_axis = 0>(x, n)", "y = Gather(x, n)"
+    for bodies in ((counting, looking), (looking, counting)):
+        found = drawn(*bodies, base={"x": X[:2].reshape(-1)[:8].reshape(4, 2), **base}, free=["n"], **io)
+        assert all(sorted(one.feeds["n"].tolist()) == [1, 2] for one in found)
+        assert found
 
 
 def test_labels_that_differ_in_tables_of_labels_are_reached():

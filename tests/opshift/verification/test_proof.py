@@ -197,6 +197,52 @@ def test_nan_decides_where_all_is_exact_and_plain(grade, special, count):
     assert [failure.label for failure in made.failures] == ["infinities, NaN and denormals"] * count
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "labels"),
+    [
+        ("e = Exp(x) s = ReduceSum<keepdims = 0>(e, k) y = Log(s)", "y = ReduceLogSumExp<keepdims = 0>(x, k)", []),
+        (
+            "y = ReduceLogSumExp<keepdims = 0>(x, k)",
+            "e = Exp(x) s = ReduceSum<keepdims = 0>(e, k) y = Log(s)",
+            ["large numbers"],
+        ),
+    ],
+)
+def test_of_large_numbers_only_the_second_model_may_not_overflow(one, other, labels):
+    _, made = proved(one, other, opsets=(18, 18), constants="int64[1] k = {1}", outputs="float[N] y")
+    assert [failure.label for failure in made.failures] == labels
+
+
+def test_large_numbers_are_as_exact_as_rounding_in_front_of_them_lets_them():
+    """Angles are as large as 100,000: a rounding of these moves what Sin makes of them by parts of 1,000."""
+    io = {"constants": "float c = {0.09}, float d = {0.3}", "outputs": "float[N,8] y"}
+    _, made = proved("a = Mul(x, x) b = Mul(a, c) y = Sin(b)", "p = Mul(x, d) q = Mul(p, p) y = Sin(q)", **io)
+    assert made.failures == []
+
+
+@pytest.mark.parametrize(("promise", "labels"), [(False, []), (True, ["tiny numbers"])])
+def test_a_kernel_may_flush_tiny_numbers(promise, labels):
+    """onnxruntime's RNN makes 0 of them, Tanh does not, and there is no RNN in double."""
+    io = {
+        "inputs": "float[1,N,8] x, float[1,4,8] w, float[1,4,4] r",
+        "outputs": "float[1,N,4] y",
+        "constants": "int64[1] z = {0}",
+    }
+    random = np.random.default_rng(0)
+    shapes = {"x": (1, 3, 8), "w": (1, 4, 8), "r": (1, 4, 4)}
+    runs = [{name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}]
+    other = "s = Squeeze(x, z) v = Squeeze(w, z) t = Transpose(v) m = MatMul(s, t) h = Tanh(m) y = Unsqueeze(h, z)"
+    manner = Manner("close", promise=promise)
+    _, made = proved("_, y = RNN<hidden_size = 4>(x, w, r)", other, runs, manner, **io)
+    assert [failure.label for failure in made.failures] == labels
+
+
+def test_what_the_reference_alone_runs_and_fails_at_is_not_covered():
+    (found,), made = proved("y = Relu(x)", 'a = Cast<to = "FLOAT">(x) y = Relu(a)', opsets=(6, 5))
+    assert (found.status, made.failures) == ("not covered", [])
+    assert found.why.startswith("'FLOAT' in onnx.reference; onnxruntime does not load it: ")
+
+
 def test_the_reference_is_not_believed_where_it_is_blind(monkeypatch):
     """It computes Softmax as it is now, at 12 and at 13."""
 
