@@ -147,6 +147,10 @@ class _Drawn:
         if self.name in self.choice.fills:
             return np.full(shape, self.choice.fills[self.name]).astype(dtype)
         meaning = self.meanings.of.get(self.name, "")
+        if meaning == "scales":  # of all axes but two, 1; less and more than 1 in turn
+            scale = (0.6, 1.5)[self.choice.seed % 2] if self.choice.fallback == FALLBACKS[0] else 1
+            count = math.prod(shape)
+            return np.array([1] * (count - 2) + [scale] * min(count, 2), dtype)
         if dtype.kind in "iu" or elem_type == TensorProto.BOOL or meaning == "mask":
             return self._draw_whole_numbers(shape, dtype, meaning).reshape(shape).astype(dtype)
         values = np.asarray(self.random.standard_normal(shape))

@@ -170,7 +170,7 @@ class _Reader:
     """Follows inputs through operators that leave their numbers as they are."""
 
     def __init__(self, found: Meanings, integers: set[str], taken: set[str], held: Mapping[str, TensorProto]):
-        self._found, self._held = found, held
+        self._found, self._taken, self._held = found, taken, held
         self._origins = {name: name for name in integers}
         self._chosen = {name: name for name in taken}  # through selections, and what is left of 1
         self.masks: set[str] = set()
@@ -185,6 +185,9 @@ class _Reader:
             if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
                 self._read_node(node)
                 self._find_masks(node)
+                scales = ("", *node.input[1:3])[-1]
+                if node.op_type in ("Resize", "Upsample") and scales in self._taken:
+                    self._found.of[scales] = "scales"
                 self._note_first_axis(node)
             for index, name in enumerate(node.input if node.domain == "com.microsoft" else ()):
                 if name in self._origins and (node.op_type, index) in _TABLES:

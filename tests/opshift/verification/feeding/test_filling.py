@@ -96,6 +96,16 @@ def sequence(of):
     return TypeProto(sequence_type=TypeProto.Sequence(elem_type=of))
 
 
+@pytest.mark.parametrize(("axes", "ones"), [("[0, 1, 2, 3]", [1, 1]), ("[2, 3]", [])])
+def test_scales_of_resize_are_less_and_more_than_1_in_turn(axes, ones):
+    io = {"inputs": f"float[1,1,4,4] x, float[{len(ones) + 2}] s", "outputs": "float[A,B,C,D] y"}
+    resize = model(f'y = Resize<axes = {axes}, mode = "linear">(x, , s)', 18, **io)
+    taken = required_inputs(resize)
+    choices = [filling.Choice(seed=0), filling.Choice(seed=1), filling.Choice(fallback="ones")]
+    runs = [filling.draw(taken, meanings(resize, taken), DRAWN, choice)["s"] for choice in choices]
+    np.testing.assert_array_equal(runs, np.float32([[*ones, 0.6, 0.6], [*ones, 1.5, 1.5], [*ones, 1, 1]]))
+
+
 def test_sequences_and_options():
     two = drawn(sequence(tensor_type(FLOAT, [2])))
     assert [value.shape for value in two] == [(2,), (2,)]
