@@ -318,6 +318,7 @@ class _Job:
 
         plain = not result.optional
         before, remarks = running(self.compared)
+        after, _ = running(after)  # which keeps its blocks where only the opset changes
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:

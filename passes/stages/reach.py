@@ -125,7 +125,7 @@ class Reach:
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)
         if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
             yield f"operator of {self.domain or 'ai.onnx'}"
-        if self.portable and not gone:
+        if self.portable and not gone and not result.refusals:
             yield "vendor operator"
 
 

@@ -309,6 +309,10 @@ def test_a_model_of_another_width_is_not_run(tmp_path, capsys):
     assert cli.main(["inline", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--portable"]) == 0
     assert f"remark: {said}" in capsys.readouterr().out
     same(before, onnx.load(tmp_path / "out.onnx"))
+    assert cli.main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "kept.onnx"), "--opset", "13"]) == 0
+    kept = onnx.load(tmp_path / "kept.onnx")
+    assert {node.op_type for node in kept.graph.node if node.domain == NCHWC} >= {"Conv", "ReorderOutput"}
+    assert f"remark: {said}" in capsys.readouterr().out
 
 
 def test_the_option(tmp_path, width, capsys):
@@ -316,7 +320,9 @@ def test_the_option(tmp_path, width, capsys):
     onnx.save(after, tmp_path / "in.onnx")
     command = ["inline", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--portable"]
     assert cli.main(command) == 3
-    assert "--nchwc-width" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "--nchwc-width" in out
+    assert "no vendor operator" not in out
     assert cli.main([*command, "--nchwc-width", str(width)]) == 0
     same(before, onnx.load(tmp_path / "out.onnx"))
 
