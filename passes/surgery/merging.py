@@ -7,8 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from opshift.passes.inputs.interface import check_name, required_inputs
 from opshift.passes.model import schemas
 from opshift.passes.model.editing import renaming
+from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, TypeProto, copy_model, default_domain
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TypeProto,
+    copy_model,
+    default_domain,
+)
 from opshift.passes.model.traversal import bodies, own_names, with_nested
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
 from opshift.passes.records import dataclass, field
@@ -122,7 +131,7 @@ def join(first: ModelProto, second: ModelProto, passed: Mapping[str, str]) -> Jo
         _rename(model, names)
     _rename_nodes(one, other)
     _join_sizes(one, other, {of_second[name] for name in passed})
-    _join_functions(one, other, fresh)
+    _join_functions(one, other)
     called = [
         {value.name: renamed.get(value.name, value.name) for value in (*model.graph.input, *model.graph.output)}
         for model, renamed in ((first, of_first), (second, of_second))
@@ -235,27 +244,45 @@ def _sizes(model: ModelProto) -> Iterable[str]:
         yield from (dim.dim_param for value in stated for dim in dims(value.type) if dim.dim_param)
 
 
-def _join_functions(one: ModelProto, other: ModelProto, fresh: _Fresh) -> None:
-    """Give functions of the second model other names where the first has others of that name."""
-    held = {_key(function): function for function in one.functions}
-    names: dict[tuple[str, str, str], str] = {}
-    for function in other.functions:
-        own = held.get(_key(function))
-        if own is not None and not _is_same(own, function):
-            names[_key(function)] = fresh.name(function.name)
-    for body in bodies(other) if names else ():
+def _join_functions(one: ModelProto, other: ModelProto) -> None:
+    """Add the functions of the second model, but for those that the first has with all that they call.
+
+    Those that differ get other names, and so does a function that has the name of an operator of the other model.
+    """
+    held, others = ({_key(function): function for function in model.functions} for model in (one, other))
+    if not held and not others:
+        return
+    called = [{_call(node) for body in bodies(model) for node in body.node} for model in (one, other)]
+    differing = {key for key in held.keys() & others.keys() if not _is_same(held[key], others[key])}
+    differing |= (others.keys() - held.keys()) & called[0]
+    calls = {
+        key: {_call(node) for body in with_nested([others[key]]) for node in body.node}
+        for key in held.keys() & others.keys()
+    }
+    while more := {key for key in calls.keys() - differing if calls[key] & differing}:
+        differing |= more
+    fresh = _Fresh({name for _, name, _ in held.keys() | others.keys() | called[0] | called[1]})
+    _rename_functions(one, {key: fresh.name(key[1]) for key in held if key in called[1] - others.keys()})
+    _rename_functions(other, {key: fresh.name(key[1]) for key in others if key in differing})
+    one.functions.extend(
+        function for key, function in zip(others, other.functions, strict=True) if key in differing or key not in held
+    )
+
+
+def _rename_functions(model: ModelProto, names: Mapping[tuple[str, str, str], str]) -> None:
+    for body in bodies(model):
         for node in body.node:
-            key = default_domain(node.domain), node.op_type, node.overload
-            node.op_type = names.get(key, node.op_type)
-    for function in other.functions:
-        if _key(function) in names:
-            function.name = names[_key(function)]
-        if _key(function) not in held:
-            one.functions.add().CopyFrom(function)
+            node.op_type = names.get(_call(node), node.op_type)
+    for function in model.functions:
+        function.name = names.get(_key(function), function.name)
 
 
 def _is_same(one: FunctionProto, other: FunctionProto) -> bool:
     return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+
+
+def _call(node: NodeProto) -> tuple[str, str, str]:
+    return default_domain(node.domain), node.op_type, node.overload
 
 
 def _key(function: FunctionProto) -> tuple[str, str, str]:
@@ -272,6 +299,8 @@ def _append(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
     del graph.output[:]
     graph.output.extend([*outputs, *behind.output])
     graph.input.extend(value for value in behind.input if value.name not in passed)
+    retain(behind.initializer, [tensor.name not in passed for tensor in behind.initializer])  # defaults of inputs
+    retain(behind.sparse_initializer, [tensor.values.name not in passed for tensor in behind.sparse_initializer])
     for name in ("node", "initializer", "sparse_initializer", "quantization_annotation"):
         getattr(graph, name).extend(getattr(behind, name))
     declared = {value.name for value in (*graph.value_info, *graph.input, *graph.output)}

@@ -146,6 +146,61 @@ def test_functions_of_one_name_that_differ_get_another_one():
     assert len(joined(with_function("Abs"), with_function("Abs")).model.functions) == 1
 
 
+def with_functions(**functions):
+    texts = [
+        f'<domain: "my", opset_import: ["" : 17, "my" : 1]> {name} (x) => (y) {{ {body} }}'
+        for name, body in functions.items()
+    ]
+    head = '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[N,3] x) => (float[N,3] y) { y = my.F(x) }'
+    return onnx.parser.parse_model("\n".join([head, *texts]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # functions that read alike call others that differ
+        ({"F": "y = my.G(x)", "G": "y = Abs(x)"}, {"F": "y = my.G(x)", "G": "y = Neg(x)"}),
+        # the next name is taken by a function of the first, of the second, of both
+        ({"F": "t = my.F_1(x) y = Abs(t)", "F_1": "y = Exp(x)"}, {"F": "y = Neg(x)"}),
+        ({"F": "y = Abs(x)"}, {"F": "t = my.F_1(x) y = Neg(t)", "F_1": "y = Exp(x)"}),
+        (
+            {"F": "t = my.F_1(x) y = Abs(t)", "F_1": "y = Exp(x)"},
+            {"F": "t = my.F_1(x) y = Neg(t)", "F_1": "y = Neg(x)"},
+        ),
+    ],
+)
+def test_each_model_calls_its_own_functions(one, other):
+    models = with_functions(**one), with_functions(**other)
+    made = joined(*models).model
+    onnx.checker.check_model(made, full_check=True)
+    middle = evaluate(models[0], X)[0]
+    np.testing.assert_array_equal(evaluate(made, X)[0], evaluate(models[1], {"x": middle})[0])
+
+
+@pytest.mark.parametrize("whose", ["first", "second"])
+def test_a_function_with_the_name_of_an_operator_of_the_other_model_gets_another_one(whose):
+    function, vendor = with_function("Abs"), with_function("Abs")
+    del vendor.functions[:]
+    one, other = (function, vendor) if whose == "first" else (vendor, function)
+    made = joined(one, other).model
+    assert [function.name for function in made.functions] == ["F_1"]
+    assert [node.op_type for node in made.graph.node] == (["F_1", "F"] if whose == "first" else ["F", "F_1"])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_default_gives_way_to_what_is_connected(sparse):
+    other = second("y = Neg(x)", inputs="float[1,3] x")
+    if sparse:
+        tensor = other.graph.sparse_initializer.add(dims=[1, 3])
+        tensor.values.CopyFrom(onnx.helper.make_tensor("x", onnx.TensorProto.FLOAT, [1], [1]))
+        tensor.indices.CopyFrom(onnx.helper.make_tensor("", onnx.TensorProto.INT64, [1], [0]))
+    else:
+        other.graph.initializer.append(onnx.helper.make_tensor("x", onnx.TensorProto.FLOAT, [1, 3], [1, 2, 3]))
+    made = joined(first(), other, ("y", "x")).model
+    onnx.checker.check_model(made, full_check=True)
+    np.testing.assert_array_equal(evaluate(made, X)[0], -evaluate(first(), X)[0])
+
+
 def test_the_opsets_to_bring_together():
     assert common_opsets(first(), second(opset=13), max) == {"": 17}
     assert common_opsets(first(), second(opset=13), min) == {"": 13}
