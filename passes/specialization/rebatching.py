@@ -265,8 +265,9 @@ class _BatchWalk:
                 dims[axis].Clear()
             else:
                 dims[axis].dim_param = opened
+        was = f" from {self.space.held}" if self.space.held else ""
         for name in self._inputs:
-            yield Change(name, "input", "", 0, 0, _REBATCHED)
+            yield Change(name, "input", "", 0, 0, f"{_REBATCHED}{was} to {size}")
         for name in sorted(self.space.assumed):
             yield Change(name, "value", "", 0, 0, _ASSUMED)
         declare.mend(self._model)

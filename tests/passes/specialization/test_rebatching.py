@@ -236,6 +236,7 @@ def test_what_is_fixed_is_fixed_before():
     result = fixing.attempt(source, parse_wanted("N=1,C=3", {"s": 2}), 4)
     assert [shape(result.model, name) for name in "xy"] == [[4, 3], [4, 3]]
     assert result.batch.size == 1
+    assert [change.how for change in result.changes if change.op == "input"][-1] == "Changed the batch size from 1 to 4"
 
 
 def test_a_batch_of_several_becomes_a_larger_one():
