@@ -119,7 +119,8 @@ def verify(
         return Verification(DIFFERENT, tensor=lost, why="the constant is not its source, rounded once")
     found = prove(Side(undoing.restore(), source.folder))
     if narrowed.types.of_integers:
-        return _of_integers(source, after, narrowed, found, wanted) if found.equal else found
+        base = Side(narrowed.base, source.folder)  # of as many samples, which the source may not be
+        return _of_integers(base, after, narrowed, found, wanted) if found.equal else found
     measured = narrowed.measured
     if not found.equal or measured is None:
         return found
@@ -132,7 +133,7 @@ def verify(
     return found
 
 
-def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked) -> Verification:
+def _of_integers(base: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked) -> Verification:
     """Prove a change of integer types: nodes compute the same at the ends of their ranges, and both models agree
     when run.
     """
@@ -140,10 +141,10 @@ def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verificat
     from opshift.verification.ends import compare_runs, run_ends
     from opshift.verification.verify import apart
 
-    ends = run_ends(probes(narrowed.base, narrowed.types, source.folder))
+    ends = run_ends(probes(base.model, narrowed.types, base.folder))
     if ends.why:
         return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
-    runs = apart(compare_runs, source, after, wanted)
+    runs = apart(compare_runs, base, after, wanted)
     said = f"{ends.kinds} kinds of nodes compute the same at the limits of their ranges" if ends.kinds else ""
     remarks = (*found.remarks, *filter(None, [said]))
     if runs.status == DIFFERENT:
