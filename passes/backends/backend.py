@@ -27,6 +27,7 @@ class Limit:
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
         numbers: whether every input size must be fixed.
+        read: the outputs, by their formal names, that the model has to read.
         copied: the ranks of results that an Identity has to copy where they are outputs of the model.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
@@ -45,6 +46,7 @@ class Limit:
     numbers: bool = False
     copied: tuple[int, ...] = ()
     most: int = 0
+    read: tuple[str, ...] = ()
     why: str = ""
     source: str = ""
 

@@ -1,4 +1,4 @@
-"""Write a call in another form where a backend refuses an attribute's value, or the rank of its first input."""
+"""Write a call in another form where a backend refuses an attribute's value, a rank, or outputs that nothing reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def find_respelled(backend: Backend) -> list[Limit]:
 
 
 def _find_form(limit: Limit, op: str) -> tuple[str, frozenset[str], Respell] | None:
-    forms = _OF_RANKS if limit.ranks else [_FORMS[limit.attribute]] if limit.attribute in _FORMS else []
+    forms = [_FORMS[limit.attribute]] if limit.attribute in _FORMS else []
+    forms = _OF_RANKS if limit.ranks else _OF_OUTPUTS if limit.read else forms
     return next((form for form in forms if op in form[1]), None)
 
 
@@ -70,6 +71,9 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
     if limit.ranks:
         dims = scope.shape(node.input[0])
         return dims is not None and len(dims) not in limit.ranks
+    if limit.read:
+        named = zip(schema.outputs, [*node.output, *[""] * len(schema.outputs)], strict=False)
+        return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
     return bool(find_refused_value(limit, node, schema))
 
 
@@ -217,6 +221,45 @@ def _spell_squeeze(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     return [reduced, squeezed] if dynamic else [constant, reduced, squeezed]
 
 
+def _spell_last_state(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Take the last hidden state of a recurrent node, Y_h, from the states of all steps, Y.
+
+    If the cell state of an LSTM is read, Y gets a name alone: Y_h has to stay where it is.
+    """
+    states, last, cell = (*node.output, "", "")[:3]
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    unread, dims = ("", *scope.context.unread), scope.shape(node.input[0])
+    if last in unread or given.get("layout") or (len(node.input) > 4 and node.input[4]):
+        return []
+    spelled = NodeProto()
+    spelled.CopyFrom(node)
+    spelled.output[0] = states or fresh(f"{last}/states")
+    if cell not in unread:
+        return [] if states else [spelled]
+    if dims is None or not isinstance(dims[0], int) or dims[0] < 1 or scope.opset < _CONSTANTS_OF_INT64:
+        return []
+    del spelled.output[1:]
+    directions = {"reverse": [0], "bidirectional": [dims[0] - 1, 0]}.get(given.get("direction", ""), [dims[0] - 1])
+    nodes, parts = [spelled], list[str]()
+
+    def gather(value: str, place: int, sizes: list[int]) -> str:
+        index, result = fresh(f"{last}/index"), fresh(f"{last}/step")
+        constant = make_attribute("value", tensors.int64s([place], sizes))
+        nodes.append(NodeProto(op_type="Constant", output=[index], attribute=[constant]))
+        nodes.append(NodeProto(op_type="Gather", input=[value, index], output=[result]))
+        return result
+
+    for direction, step in enumerate(directions):
+        state = gather(spelled.output[0], step, [])
+        parts.append(gather(state, direction, [1]) if len(directions) > 1 else state)
+    if len(parts) > 1:
+        nodes.append(NodeProto(op_type="Concat", input=parts, attribute=[make_attribute("axis", 0)]))
+        nodes[-1].output.append(last)
+    else:
+        nodes[-1].output[0] = last
+    return nodes
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -247,5 +290,10 @@ _OF_RANKS: list[tuple[str, frozenset[str], Respell]] = [
     _FORMS["axis"],
 ]
 """The same for ranks of the first input."""
+_OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
+    ("Computed the states of all steps, and took the last one", frozenset({"GRU", "LSTM", "RNN"}), _spell_last_state),
+]
+"""The same for outputs that have to be read."""
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
+_CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

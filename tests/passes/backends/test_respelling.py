@@ -207,3 +207,59 @@ def test_reduced_axes_are_kept_and_squeezed(body, y, opset, ops):
     assert [node.op_type for node in result.model.graph.node] == ops
     onnx.checker.check_model(result.model, full_check=True)
     np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
+READS = Backend("keen-1", limits=(Limit(frozenset(("", op) for op in ("GRU", "LSTM", "RNN")), read=("Y",)),))
+GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
+
+
+def recurrent(op, direction, outputs, read, opset=13, lengths=False):
+    """A recurrent node of 5 steps, of which some outputs are read."""
+    count, random = 2 if direction == "bidirectional" else 1, np.random.default_rng(1)
+    sizes = {"w": [count, GATES[op] * 3, 2], "r": [count, GATES[op] * 3, 3]}
+    values = {name: f"float{size} {name} = {{{', '.join(map(str, random.standard_normal(np.prod(size))))}}}" for name, size in sizes.items()}  # fmt: skip
+    held = ", ".join([*values.values(), "int32[1] l = {3}"])
+    given = "x, w, r, , l" if lengths else "x, w, r"
+    nodes = f'{outputs} = {op} <hidden_size = 3, direction = "{direction}"> ({given}) '
+    nodes += f"z = Concat <axis = 0> ({read})" if "," in read else f"z = Relu({read})"
+    rank = "?,?,?,?" if read == "y" else "?,?,?"
+    text = (
+        f'<ir_version: 8, opset_import: ["": {opset}]> g (float[5,1,2] x) => (float[{rank}] z) <{held}> {{ {nodes} }}'
+    )
+    model = onnx.parser.parse_model(text)
+    onnx.checker.check_model(model)
+    return model
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("op", "outputs"), [("GRU", '"", h'), ("GRU", "y, h"), ("LSTM", '"", h'), ("LSTM", "y, h, c"), ("RNN", "y, h")]
+)
+@pytest.mark.parametrize("opset", [9, 13])
+def test_the_last_state_is_taken_from_all_states(op, outputs, direction, opset):
+    source = recurrent(op, direction, outputs, "h", opset)
+    result = respell(source, READS)
+    onnx.checker.check_model(result.model, full_check=True)
+    assert {node.op_type for node in result.model.graph.node} >= {op, "Gather"}
+    assert len(next(node for node in result.model.graph.node if node.op_type == op).output) == 1
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
+def test_states_get_a_name_beside_the_state_of_a_cell():
+    source = recurrent("LSTM", "forward", '"", h, c', "h, c")
+    result = respell(source, READS)
+    assert [node.op_type for node in result.model.graph.node] == ["LSTM", "Concat"]
+    assert all(result.model.graph.node[0].output)
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "read", "lengths"), [("y, h", "h", True), ("y, h", "y", False), ("y, h, c", "h, c", False), ("y, h", "h, y", False)]
+)  # fmt: skip
+def test_states_that_are_read_stay(outputs, read, lengths):
+    if read == "h, y":
+        source = recurrent("GRU", "forward", outputs, "h", lengths=lengths)
+        source.graph.output.add().name = "y"
+    else:
+        source = recurrent("LSTM" if "c" in outputs else "GRU", "forward", outputs, read, lengths=lengths)
+    assert not respell(source, READS).changes
