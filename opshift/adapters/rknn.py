@@ -16,10 +16,10 @@ OPTIONS = [
 
 
 class Session:
-    """A compiled model; the simulator takes inputs as they lie, so that none is turned."""
+    """A compiled model; the simulator takes inputs as they lie, so that none is turned, and has vectors for scalars."""
 
     def __init__(self, path, folder, inputs, outputs, options):
-        self._inputs = list(inputs)
+        self._inputs, self._sizes = list(inputs), [sizes for _, sizes in outputs.values()]
         self._rknn = RKNN(verbose=False)
         rules = [rule for option in options for rule in option.partition("=")[2].split(",")]
         self._rknn.config(target_platform="rk3588", **({"disable_rules": rules} if rules else {}))
@@ -40,4 +40,4 @@ class Session:
         found = self._rknn.inference(inputs=given, data_format=layout)
         if found is None:
             raise RuntimeError("the simulator refused")
-        return list(found)
+        return [value if sizes or value.size != 1 else value.reshape(()) for value, sizes in zip(found, self._sizes)]  # noqa: B905
