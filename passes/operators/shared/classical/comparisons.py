@@ -3,6 +3,7 @@
 A node reads its feature as it is, or its negative; or one of both with -infinity in the place of NaN. With `x < t`, a
 NaN goes left in the first and right in the second: the two serve missing values either way, and with the children
 swapped `x >= t`. As engines may take the number after 0 for 0, `x <= 0` asks whether the negative is less than 0.
+Whether a feature is in a set is looked up before, where the set is of whole numbers; otherwise it is searched for.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from dataclasses import dataclass, field
 
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.operators.shared.classical.forest import EQ, GT, GTE, LEQ, MEMBER, NEQ, Array, Forest
+from opshift.passes.operators.shared.classical.sets import Lookup, find_lookups
 
-LOWERED, NEGATIVE = 1, 2
-"""What a node reads: its feature, plus 1 with -infinity in the place of NaN, plus 2 its negative."""
+LOWERED, NEGATIVE, LOOKED_UP = 1, 2, 4
+"""What a node reads: its feature, plus 1 with -infinity in the place of NaN, plus 2 its negative; or, in the place of
+all that, a column that was looked up.
+"""
 
 
 @dataclass
@@ -25,6 +29,7 @@ class Comparisons:
     thresholds: Array
     left: Array
     right: Array
+    lookups: list[Lookup]
 
 
 @dataclass
@@ -52,8 +57,8 @@ class _Draft:
         return at
 
 
-def read_comparisons(forest: Forest) -> Comparisons:
-    """The forest's nodes as comparisons; a node of another mode becomes several of them."""
+def read_comparisons(forest: Forest, most: int) -> Comparisons:
+    """The forest's nodes as comparisons, sets in tables of `most` bytes at most; a node may become several of them."""
     modes, t = forest.modes, forest.splits
     infinity = np.array(np.inf, t.dtype)
     swapped = (modes == GTE) | (modes == GT)
@@ -66,15 +71,20 @@ def read_comparisons(forest: Forest) -> Comparisons:
     forms, thresholds = np.where(zero, forms ^ LOWERED | NEGATIVE, forms), np.where(zero, np.zeros_like(t), thresholds)
     left, right = np.where(zero, right, left), np.where(zero, left, right)
     lowered = (forms & LOWERED) > 0
+    lookups, columns = find_lookups(forest, most)
+    found = columns >= 0
     special = (modes >= EQ) | np.isnan(t) | (including & (t == infinity)) | (lowered & (thresholds == -infinity))
+    special &= ~found
     draft = _Draft(len(modes))
     for at in np.flatnonzero(special).tolist():
         _write_out(draft, forest, at)
-    columns = [_grow(column, draft.size) for column in (forest.features, forms, thresholds, left, right)]
+    features, forms = np.where(found, columns, forest.features), np.where(found, LOOKED_UP, forms)
+    thresholds = np.where(found, np.array(0.5, t.dtype), thresholds)
+    grown = [_grow(column, draft.size) for column in (features, forms, thresholds, left, right)]
     for at, node in draft.nodes.items():
-        for column, value in zip(columns, vars(node).values(), strict=True):
+        for column, value in zip(grown, vars(node).values(), strict=True):
             column[at] = value
-    return Comparisons(*columns)
+    return Comparisons(grown[0], grown[1], grown[2], grown[3], grown[4], lookups)
 
 
 def _grow(column: Array, size: int) -> Array:

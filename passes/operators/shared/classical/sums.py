@@ -10,6 +10,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.classical.choices import Choices, is_faster
 from opshift.passes.operators.shared.classical.comparisons import read_comparisons
 from opshift.passes.operators.shared.classical.forest import Array, Forest
+from opshift.passes.operators.shared.classical.sets import join_chains
 from opshift.passes.operators.shared.classical.tables import Tables, arrange
 from opshift.passes.operators.shared.classical.traversal import Rows, leaves_reached, look_up
 from opshift.passes.rewrite.builder import Builder
@@ -72,7 +73,8 @@ def totals(
     if not len(targets):
         return Totals([], "", lambda asked, told=False: False)
     votes = _merge(forest, targets, aggregate)
-    nodes = read_comparisons(forest)
+    forest = join_chains(forest)
+    nodes = read_comparisons(forest, max(most, 4096))
     order = np.arange(len(forest.roots))
     tables = arrange(forest.roots, nodes, order)
     owners = _targets_of_trees(tables, votes)

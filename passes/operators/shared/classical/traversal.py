@@ -16,8 +16,9 @@ from collections.abc import Callable
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.classical.comparisons import LOWERED, NEGATIVE, Comparisons
+from opshift.passes.operators.shared.classical.comparisons import LOOKED_UP, LOWERED, NEGATIVE, Comparisons
 from opshift.passes.operators.shared.classical.forest import Array
+from opshift.passes.operators.shared.classical.sets import look_up_sets
 from opshift.passes.operators.shared.classical.tables import Tables
 from opshift.passes.rewrite.builder import Builder
 
@@ -59,13 +60,18 @@ def read_in_forms(
     build: Builder, rows: str, elem_type: int, compared: Comparisons, width: int | None
 ) -> tuple[Array, str, int]:
     """The column that each node reads, and rows in which the forms of features stand behind one another."""
-    forms = np.unique(compared.forms).tolist() or [0]
-    most = int(compared.features.max()) + 1 if len(compared.features) else 1
+    forms = np.unique(compared.forms[compared.forms != LOOKED_UP]).tolist() or [0] * (not compared.lookups)
     if width is None:
-        rows, width = build.Slice(rows, [0], [most], [1]), most
+        read = [*compared.features[compared.forms != LOOKED_UP], *(held.feature for held in compared.lookups), 0]
+        width = int(max(read)) + 1
+        rows = build.Slice(rows, [0], [width], [1])
     parts = [_form(build, rows, elem_type, form) for form in forms]
     features = compared.features + width * np.searchsorted(forms, compared.forms)
-    return features, build.Concat(*parts, axis=1) if len(parts) > 1 else parts[0], width * len(parts)
+    width *= len(parts)
+    if compared.lookups:
+        parts += look_up_sets(build, rows, elem_type, compared.lookups)
+        width += sum(held.table.shape[1] for held in compared.lookups)
+    return features, build.Concat(*parts, axis=1) if len(parts) > 1 else parts[0], width
 
 
 def _form(build: Builder, rows: str, elem_type: int, form: int) -> str:
