@@ -12,7 +12,7 @@ from opshift.passes.changes import Change, Result
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing.names import Names
-from opshift.passes.model.messages import ModelProto, NodeProto, copy_model
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model
 
 Fresh = Callable[[str], str]
 Respell = Callable[[NodeProto, Scope, Fresh], list[NodeProto]]
@@ -27,6 +27,7 @@ def find_respelled(backend: Backend) -> list[Limit]:
 def _find_form(limit: Limit, op: str) -> tuple[str, frozenset[str], Respell] | None:
     forms = [_FORMS[limit.attribute]] if limit.attribute in _FORMS else []
     forms = _OF_RANKS if limit.ranks else _OF_OUTPUTS if limit.read else forms
+    forms = [_OF_INPUTS[name] for name in limit.unused if name in _OF_INPUTS] or forms
     return next((form for form in forms if op in form[1]), None)
 
 
@@ -74,7 +75,8 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
     if limit.read:
         named = zip(schema.outputs, [*node.output, *[""] * len(schema.outputs)], strict=False)
         return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
-    return bool(find_refused_value(limit, node, schema))
+    given = {parameter.name for parameter, name in zip(schema.inputs, node.input, strict=False) if name}
+    return bool(find_refused_value(limit, node, schema)) or not given.isdisjoint(limit.unused)
 
 
 def _spell_pads(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
@@ -141,6 +143,62 @@ def _spell_gathers(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     if made:
         made[-1].output[0], made[-1].name = node.output[0], node.name
     return made
+
+
+def _spell_steps(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Slice by steps: along each axis, rows of one step in length, and of these the first column."""
+    dims, (starts, ends, axes, steps) = scope.shape(node.input[0]), (scope.ints(name) for name in node.input[1:])
+    if steps is not None and set(steps) == {1}:
+        plain = NodeProto()
+        plain.CopyFrom(node)
+        del plain.input[-1]
+        return [plain]
+    if dims is None or starts is None or ends is None or steps is None or (axes is None and node.input[3]):
+        return []
+    if not all(isinstance(size, int) for size in dims):
+        return []
+    made, value, sizes = list[NodeProto](), node.input[0], [size for size in dims if isinstance(size, int)]
+
+    def add(op: str, *numbers: list[int]) -> None:
+        nonlocal value
+        names = [fresh(f"{node.output[0]}/{op}") for _ in numbers]
+        for name, held in zip(names, numbers, strict=True):
+            made.append(NodeProto(op_type="Constant", output=[name]))
+            made[-1].attribute.append(make_attribute("value", tensors.int64s(held)))
+        made.append(NodeProto(op_type=op, input=[value, *names], output=[fresh(f"{node.output[0]}/rows")]))
+        value = made[-1].output[0]
+
+    for start, end, axis, step in zip(starts, ends, axes or range(len(starts)), steps, strict=True):
+        axis %= len(sizes)
+        begin, stop, _ = slice(start, end, step).indices(sizes[axis])
+        count = len(range(begin, stop, step))
+        first = max(0, min(begin, sizes[axis] - count * step))  # where whole rows begin
+        if step < 1 or not count or first + count * step > sizes[axis]:
+            return []
+        if (first, first + count * step) != (0, sizes[axis]):
+            add("Slice", [first], [first + count * step], [axis])
+        if step > 1:
+            rest = prod(sizes[axis + 1 :])
+            rows = [*sizes[:axis], count] if rest > 1 or axis < 2 else [*sizes[: axis - 1], sizes[axis - 1] * count]
+            add("Reshape", [*rows, step * rest])
+            add("Slice", [(begin - first) * rest], [(begin - first + 1) * rest], [len(rows)])
+            add("Reshape", [*sizes[:axis], count, *sizes[axis + 1 :]])
+        sizes[axis] = count
+    made[-1].output[0], made[-1].name = node.output[0], node.name
+    return made
+
+
+def _leave_out_region(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Resize without the region that it does not crop; below 13, an input that is left out is an empty constant."""
+    mode = next((a.s for a in node.attribute if a.name == "coordinate_transformation_mode"), b"")
+    if mode == b"tf_crop_and_resize" or (0 in (scope.shape(node.input[1]) or ())):
+        return []
+    spelled = NodeProto()
+    spelled.CopyFrom(node)
+    spelled.input[1] = "" if scope.opset >= _AXES_ARE_INPUT else fresh(f"{node.output[0]}/roi")
+    empty = NodeProto(op_type="Constant", output=[spelled.input[1]])
+    empty.attribute.append(make_attribute("value", tensors.tensor([], TensorProto.FLOAT)))
+    return [*([empty] if spelled.input[1] else []), spelled]
 
 
 def _spell_condition(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
@@ -294,6 +352,11 @@ _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
     ("Computed the states of all steps, and took the last one", frozenset({"GRU", "LSTM", "RNN"}), _spell_last_state),
 ]
 """The same for outputs that have to be read."""
+_OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
+    "roi": ("Left out the unused region of Resize", frozenset({"Resize"}), _leave_out_region),
+    "steps": ("Replaced steps of Slice by Reshape and Slice", frozenset({"Slice"}), _spell_steps),
+}
+"""The same for inputs that must not be used."""
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

@@ -185,6 +185,66 @@ def test_other_casts_stay(body):
     assert keep_in_floats(source).model is source
 
 
+STEPS = Backend("walks-1", limits=(Limit(frozenset({("", "Slice")}), unused=("steps",)),))
+
+
+def steps(starts, ends, axes, steps):
+    names = zip("seat", (starts, ends, axes, steps), strict=True)
+    return "".join(f"{name} = Constant<value_ints = {held}>() " for name, held in names) + "y = Slice(x, s, e, a, t)"
+
+
+@pytest.mark.parametrize(
+    ("body", "x", "shape", "left"),
+    [
+        (steps([0, 1], [9, 9], [2, 3], [2, 2]), "float[1,3,8,6]", (1, 3, 4, 3), ["Reshape", "Slice", "Reshape"] * 2),
+        (steps([1], [7], [-1], [3]), "float[2,3,8]", (2, 3, 2), ["Slice", "Reshape", "Slice", "Reshape"]),
+        (steps([-4], [9223372036854775807], [0], [2]), "float[6,5]", (2, 5), ["Slice", "Reshape", "Slice", "Reshape"]),
+        (steps([1], [9], [1], [2]), "float[2,8,3]", (2, 4, 3), ["Reshape", "Slice", "Reshape"]),
+        (steps([1], [9], [0], [4]), "float[8]", (2,), ["Reshape", "Slice", "Reshape"]),
+        (steps([1, 0], [3, 5], [0, 1], [1, 1]), "float[4,7]", (2, 5), ["Slice"]),
+        (steps([1, 0], [3, 6], [0, 1], [1, 2]), "float[4,6]", (2, 3), ["Slice", "Reshape", "Slice", "Reshape"]),
+    ],
+)
+def test_steps_are_rows_of_which_one_column_is_read(body, x, shape, left):
+    source = parse(body, x=x, y=f"float[{','.join('?' * len(shape))}]", opset=13)
+    result = respell(source, STEPS)
+    nodes = [node for node in result.model.graph.node if node.op_type != "Constant"]
+    assert [node.op_type for node in nodes] == left
+    assert not any(node.op_type == "Slice" and len(node.input) > 4 for node in nodes)
+    onnx.checker.check_model(result.model, full_check=True)
+    assert run(result.model).shape == shape
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "x"),
+    [
+        (steps([0], [9], [0], [2]), "float[7]"),  # a row is not whole
+        (steps([6], [0], [0], [-2]), "float[8]"),
+        (steps([5], [2], [0], [2]), "float[8]"),
+        (steps([0], [9], [0], [2]), "float[n]"),
+    ],
+)
+def test_other_steps_stay(body, x):
+    source = parse(body, x=x, y="float[?]", opset=13)
+    assert respell(source, STEPS).model is source
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "tf_crop_and_resize"])
+def test_a_region_that_is_not_cropped_is_left_out(mode, opset):
+    body = (
+        f"r = Constant<value = float[8] {{0, 0, 0, 0, 1, 1, 0.5, 0.5}}>() s = Constant<value = float[4] {{1, 1, 2, 2}}>() "
+        f'y = Resize<coordinate_transformation_mode = "{mode}", mode = "linear">(x, r, s)'
+    )
+    source = parse(body, opset=opset)
+    result = respell(source, Backend("whole-1", limits=(Limit(frozenset({("", "Resize")}), unused=("roi",)),)))
+    assert (result.model is source) == (mode == "tf_crop_and_resize")
+    assert result.model is source or "r" not in result.model.graph.node[-1].input
+    onnx.checker.check_model(result.model, full_check=True)
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
 SQUEEZES = Backend("tidy-1", limits=(Limit(frozenset(("", op) for op in ("ReduceSum", "ReduceMax", "ArgMax")), attribute="keepdims", takes=(1,)),))  # fmt: skip
 
 
