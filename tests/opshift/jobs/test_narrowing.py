@@ -112,6 +112,16 @@ def test_of_integers_the_share_that_differs():
     assert deviation("y", np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5]), 0.01).error == 0.25
 
 
+def test_a_detector_that_finds_nothing_becomes_narrow(source):
+    source.graph.node[2].output[0] = "logits"
+    source.graph.node.append(onnx.helper.make_node("Sigmoid", ["logits"], ["y"]))
+    source.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(np.full(4, -18, np.float32), "b"))
+    result, held = narrowed(source)
+    assert not held.types.held
+    assert result.types.share == 1.0
+    assert deviation("y", np.array([0.1]), np.array([0.1 + 1e-6]), 0.01, 2**-22).error == pytest.approx(1e-5)
+
+
 def test_options_from_the_shell(source, tmp_path, capsys):
     onnx.save(source, tmp_path / "in.onnx")
     command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--types", "float16"]
