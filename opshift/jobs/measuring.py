@@ -51,7 +51,7 @@ _CHOICES = 0.01
 _OTHER_INPUTS = 7919
 """Added to the seed: outputs are compared on other inputs than ranges were seen on."""
 _SIGMOID = 2.0**-22
-"""Differences of two outputs of Sigmoid that say nothing: the engine computes either with an error of 1.7e-7 in float32.
+"""Differences of two outputs of Sigmoid that say nothing: the engine computes both with an error of 1.7e-7.
 
 Detectors find nothing in drawn pictures, and return numbers smaller than this.
 """

@@ -85,6 +85,7 @@ class Casting:
         self._after: dict[int, dict[int, list[NodeProto]]] = {}
         self._extra: dict[int, list[TensorProto]] = {}
         self._gone: set[tuple[int, int]] = set()
+        self._converted: dict[int, list[tuple[TensorProto, TensorProto]]] = {}
         self._copies: dict[object, FunctionProto] = {}
         self._functions: dict[int, list[tuple[object, FunctionProto]]] = {}
         self._ends = {value.name for value in problem.model.graph.output}
@@ -197,7 +198,7 @@ class Casting:
                 self._gone.add((id(value.place), value.maker))
             self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
         elif own:
-            self._initializer(value).CopyFrom(made)
+            self._converted.setdefault(id(value.place), []).append((self._initializer(value), made))
         else:
             self._extra.setdefault(id(value.place), []).append(made)
         return name
@@ -252,6 +253,8 @@ class Casting:
         self._declare(place, body)
         if self._rounding and place is self._problem.main:
             self._round_inputs(place)
+        for tensor, converted in self._converted.get(id(place), ()):  # not before, as a constant may have several forms
+            tensor.CopyFrom(converted)
         after = self._after.get(id(place), {})
         gone = {index for at, index in self._gone if at == id(place)}
         if after or gone or any(one is not other for one, other in zip(nodes, body.node, strict=True)):

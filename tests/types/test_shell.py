@@ -31,6 +31,7 @@ def convert(tmp_path, capsys):
         "cast_there",
         "layer_norm_variance",
         "loop_state",
+        "mask_added_twice_and_clipped",
         "weights_in_constant_nodes",
     ],
 )

@@ -49,6 +49,15 @@ case(
     seen=["huggingface/transformers#10484"],
 )
 case(
+    "mask_added_twice_and_clipped",  # the number of the mask is the bound of Clip as well
+    f"""(float[2,5,8] x, int64[2,5] mask) => (float[2,5,8] y)
+    {{ {HEAD} f = Cast<to=1>(mask) u = Unsqueeze(f, axis) i = Sub(one, u) b = Mul(i, low) d = Add(b, causal) c = Clip(d, low) a = Add(s, c) {TAIL} }}""",
+    *MASKS[:2],
+    weights={**WEIGHTS, "one": floats(1), "low": floats(-3.4028235e38), "causal": CAUSAL, "scale": floats(0.01)},
+    wide=["i", "b", "d", "c", "a", "p"],
+    seen=["huggingface/transformers#17306"],
+)
+case(
     "masks_added_twice",  # the causal mask and the padding, each the lowest float32
     f"""(float[2,5,8] x, int64[2,5] mask) => (float[2,5,8] y)
     {{ {HEAD} f = Cast<to=1>(mask) u = Unsqueeze(f, axis) i = Sub(one, u) b = Mul(i, low) c = Add(b, causal) a = Add(s, c) {TAIL} }}""",
