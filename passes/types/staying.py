@@ -743,7 +743,7 @@ _COUNTING = (
 )
 _STEPS = (
     *("Mul", "MatMul", "Einsum", "Add", "Div", "Sub", "Where", "Floor", "Ceil", "Round", "Mod", "Clip", "Min", "Max"),
-    *("Neg", "Pow", "Exp", "Reciprocal"),
+    *("Neg", "Pow", "Exp", "Reciprocal", "Log", "Abs", "Sqrt"),
 )
 """The operators through which an angle or an index is followed to what it is made of."""
 _SCALING = ("BatchNormalization", "InstanceNormalization", "Mul", "Div", "LpNormalization")

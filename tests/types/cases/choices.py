@@ -59,3 +59,20 @@ case(
     weights={"w": normal(4, 4, seed=1), "table": normal(4000, 4, seed=2), "many": floats(4000), "axes": integers([-1])},
     wide=["g", "o", "r", "u"],
 )
+case(
+    "buckets_of_distances",  # T5: of 129 distances, 19, 38 and 76 are rounded into another bucket
+    """(int64 length, float[1,8] x) => (float[n,8] y)
+    { n = Range(first, length, first) f = Cast<to=1>(n) d = Div(f, four) l = Log(d) q = Div(l, most) s = Mul(q, twenty)
+      i = Cast<to=7>(s) c = Max(i, zero) b = Gather(table, c) h = MatMul(x, w) y = Add(b, h) }""",
+    {"length": np.array(130), "x": normal(1, 8)},
+    weights={
+        "w": normal(8, 8, seed=1, scale=0.1),
+        "table": normal(24, 8, seed=2),
+        "first": np.array(1),
+        "zero": np.array(0),
+        "four": floats(4),
+        "twenty": floats(20),
+        "most": floats(3.4657359),
+    },
+    wide=["d", "l", "q", "s"],
+)
