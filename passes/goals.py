@@ -437,7 +437,7 @@ class Goal:
         """After a refusal, find the opset closest to the target that the model can reach; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
-        if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
+        if any(refusal.op in (LACKING, "types") or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # another opset would not help, or was tried already
         source = self.carry_types(self.fix_sizes(source), folder)
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)

@@ -492,6 +492,8 @@ def _describe_miss(outcome: Outcome) -> str:
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
     if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):
         return f"not written: {join_names(ops)} mixes the samples of a batch"
+    if ops == ["types"]:
+        return "not written: the types cannot be changed as asked"
     own = outcome.before.opsets.get("")
     told = f"not written: cannot express {join_names(ops)} {outcome.target}".rstrip()
     if outcome.nearest is not None and outcome.nearest == own:

@@ -10,9 +10,9 @@ from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.inputs.writing import write_into_copy
-from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.messages import ModelProto, TensorProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import KEEP, Types, Undoing, check_names
+from opshift.passes.types.door import KEEP, Types, Undoing, change, check_names
 from opshift.verification.feeding.asked import Asked, check_inputs, remaining
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
@@ -63,6 +63,10 @@ def narrow(
     if types.of_integers:
         types = replace(types, given=wanted.ranges, bounds=_at_bounds(base.model, wanted))
         return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
+    if any(target == TensorProto.BFLOAT16 for target in types.mapping.values()):  # which most operators take from 22 on
+        refused = change(base.model, types, folder)
+        if refused.refusals:
+            return refused, None
     measured = measure(Side(base.model, folder), types, check_inputs(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
     if result.model is not None and (refusal := _too_little(result, measured)):

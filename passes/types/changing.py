@@ -105,7 +105,7 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
             continue
         first = next((v for v in schemas.versions("", "Cast") if _casts_to(text, v)), None)
         why = f"opset {opset} has no {FORMATS[target].name}; try --opset {first}"
-        return Refusal("", "Cast", "", 0, True, why)
+        return Refusal("", "types", "", 0, True, why)
     return None
 
 

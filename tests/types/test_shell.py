@@ -5,6 +5,7 @@ import onnx.parser
 import pytest
 
 from opshift.cli.main import main
+from tests.support import model
 from tests.types import cases as _cases  # noqa: F401  adds them
 from tests.types import judge
 from tests.types.case import CASES, normal
@@ -45,6 +46,19 @@ def test_a_narrow_interface_that_no_budget_allows_is_not_passed_over(convert):
     code, written, _ = convert("cast_there", "--types", "float16", "--interface", "narrow", "--budget", "1e-9")
     assert code in (3, 4)
     assert written is None
+
+
+@pytest.mark.newest
+def test_a_type_that_the_opset_lacks_names_the_opset_that_has_it(tmp_path, capsys):
+    source = model("y = Conv(x, w)", 17, inputs="float[1,2,8,8] x", outputs="float[1,N,H,W] y")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(normal(4, 2, 3, 3), "w"))
+    onnx.save(source, tmp_path / "in.onnx")
+    command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--types", "bfloat16"]
+    assert main([*command, "--opset", "18"]) == 3
+    said = capsys.readouterr().out
+    assert "add --opset 22" in said
+    assert said.endswith("not written: the types cannot be changed as asked\n")
+    assert main([*command, "--opset", "22"]) == 0
 
 
 @pytest.mark.parametrize(
