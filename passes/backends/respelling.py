@@ -27,7 +27,7 @@ def find_respelled(backend: Backend) -> list[Limit]:
 def _find_form(limit: Limit, op: str) -> tuple[str, frozenset[str], Respell] | None:
     forms = [_FORMS[limit.attribute]] if limit.attribute in _FORMS else []
     forms = _OF_RANKS if limit.ranks else _OF_OUTPUTS if limit.read else forms
-    forms = [_OF_INPUTS[name] for name in limit.unused if name in _OF_INPUTS] or forms
+    forms = [_OF_INPUTS[name] for name in (*limit.unused, *limit.given) if name in _OF_INPUTS] or forms
     return next((form for form in forms if op in form[1]), None)
 
 
@@ -76,6 +76,8 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
         named = zip(schema.outputs, [*node.output, *[""] * len(schema.outputs)], strict=False)
         return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
     given = {parameter.name for parameter, name in zip(schema.inputs, node.input, strict=False) if name}
+    if limit.given:
+        return not given.issuperset(limit.given)
     return bool(find_refused_value(limit, node, schema)) or not given.isdisjoint(limit.unused)
 
 
@@ -279,6 +281,30 @@ def _spell_squeeze(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     return [reduced, squeezed] if dynamic else [constant, reduced, squeezed]
 
 
+def _spell_zero_states(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Zeros as the initial states of an LSTM that has none."""
+    dims, weights = scope.shape(node.input[0]) or [], scope.shape(node.input[2]) or []
+    if any(attribute.name == "layout" and attribute.i for attribute in node.attribute):
+        return []
+    sizes = [*weights[:1], *dims[1:2], *weights[2:]]
+    kind = scope.elem_type(node.input[0])
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) != len(dims) or not kind or scope.opset < _CONSTANTS_OF_INT64:
+        return []
+    spelled = NodeProto()
+    spelled.CopyFrom(node)
+    spelled.input.extend([""] * (_FIRST_STATE + 2 - len(node.input)))
+    shape, zeros = fresh(f"{node.output[0]}/sizes"), fresh(f"{node.output[0]}/zeros")  # onnx2tf turns axes of constants
+    sizes_of, value = make_attribute("value", tensors.int64s(known)), make_attribute("value", tensors.tensor([0], kind))
+    for place in (_FIRST_STATE, _FIRST_STATE + 1):
+        spelled.input[place] = spelled.input[place] or zeros
+    return [
+        NodeProto(op_type="Constant", output=[shape], attribute=[sizes_of]),
+        NodeProto(op_type="ConstantOfShape", input=[shape], output=[zeros], attribute=[value]),
+        spelled,
+    ]
+
+
 def _spell_last_state(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """Take the last hidden state of a recurrent node, Y_h, from the states of all steps, Y.
 
@@ -353,10 +379,12 @@ _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
 ]
 """The same for outputs that have to be read."""
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
+    "initial_h": ("Gave an LSTM zeros as its initial states", frozenset({"LSTM"}), _spell_zero_states),
     "roi": ("Left out the unused region of Resize", frozenset({"Resize"}), _leave_out_region),
     "steps": ("Replaced steps of Slice by Reshape and Slice", frozenset({"Slice"}), _spell_steps),
 }
-"""The same for inputs that must not be used."""
+"""The same for inputs that must not be used, or that must."""
+_FIRST_STATE = 5  # the place of initial_h among the inputs of LSTM
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

@@ -37,7 +37,7 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "cast
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "copied",
-    "most", "read", "why", "source", "first", "last",
+    "most", "read", "given", "why", "source", "first", "last",
 }  # fmt: skip
 
 
@@ -228,12 +228,12 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
     _check_keys(row, _LIMIT, "a limit")
     ops = _parse_operators(row["ops"])
     attribute, constant, unused = row.get("attribute", ""), row.get("constant", ()), row.get("unused", ())
-    read = row.get("read", ())
+    read, given = row.get("read", ()), row.get("given", ())
     for domain, op in ops:
         declared = [s for v in schemas.versions(domain, op) if (s := schemas.schema(domain, op, v)) is not None]
         if attribute and not any(attribute in schema.attributes for schema in declared):
             raise ValueError(f"{op} has no attribute {attribute}")
-        for name in (*constant, *unused, *read):
+        for name in (*constant, *unused, *read, *given):
             if not any(name == p.name for schema in declared for p in (*schema.inputs, *schema.outputs)):
                 raise ValueError(f"{op} has no input or output {name}")
     return Limit(
@@ -251,6 +251,7 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         tuple(row.get("copied", ())),
         int(row.get("most", 0)),
         tuple(read),
+        tuple(given),
         row.get("why", ""),
         row.get("source", ""),
     )

@@ -185,6 +185,32 @@ def test_other_casts_stay(body):
     assert keep_in_floats(source).model is source
 
 
+@pytest.mark.parametrize(("direction", "count"), [("forward", 1), ("reverse", 1), ("bidirectional", 2)])
+@pytest.mark.parametrize("states", ["", ", , , h, c", ", , , h"])
+def test_an_lstm_begins_with_zeros_that_are_given(states, direction, count):
+    held = "".join(f"{name} = ConstantOfShape<value = float[1] {{0.25}}>({name}_sizes) " for name in "wrhc")
+    sizes = {"w": [count, 8, 3], "r": [count, 8, 2], "h": [count, 4, 2], "c": [count, 4, 2]}
+    body = "".join(f"{name}_sizes = Constant<value_ints = {size}>() " for name, size in sizes.items()) + held
+    body += f'y = LSTM<hidden_size = 2, direction = "{direction}">(x, w, r{states})'
+    source = parse(body, x="float[5,4,3]", opset=14)
+    limit = Limit(frozenset({("", "LSTM")}), given=("initial_h", "initial_c"))
+    result = respell(source, Backend("starts-1", limits=(limit,)))
+    lstm = result.model.graph.node[-1]
+    assert all(lstm.input[5:7])
+    assert ("h" in lstm.input, "c" in lstm.input) == (", h" in states, ", c" in states)
+    assert (result.model is source) == states.endswith("c")
+    onnx.checker.check_model(result.model, full_check=True)
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
+def test_an_lstm_of_unknown_batch_stays():
+    body = "s = Constant<value_ints = [1, 8, 3]>() w = ConstantOfShape(s) t = Constant<value_ints = [1, 8, 2]>() "
+    body += "r = ConstantOfShape(t) y = LSTM<hidden_size = 2>(x, w, r)"
+    source = parse(body, x="float[5,n,3]", opset=14)
+    limit = Limit(frozenset({("", "LSTM")}), given=("initial_h", "initial_c"))
+    assert respell(source, Backend("starts-1", limits=(limit,))).model is source
+
+
 STEPS = Backend("walks-1", limits=(Limit(frozenset({("", "Slice")}), unused=("steps",)),))
 
 
