@@ -28,7 +28,7 @@ from opshift.passes.inputs.wanted import Values
 from opshift.passes.progress import Heard, listen
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
-from opshift.verification.feeding.asked import DRAWN, Asked, Engines, Inputs, Ranges, check_inputs, read_options
+from opshift.verification.feeding.asked import DRAWN, Asked, Engines, Inputs, Ranges, at, check_inputs, read_options
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
 from opshift.verification.verdict import Verification, escape, html_table, several
@@ -714,6 +714,8 @@ def _run_goal(model: Model, goal: Goal, progress: Heard | None, given: Asked = D
         if goal.types is not None:
             from opshift.jobs.narrowing import narrow  # which runs the model
 
+            if goal.rebatch is None:  # else they are those of the result
+                given = at(given, goal.fixed, goal.with_ends(proto))
             result, _ = narrow(goal, proto, lambda each, allowed: each.run(proto, folder, allowed), folder, given)
         else:
             result = goal.run(proto, folder)

@@ -507,9 +507,10 @@ def with_options(
         ValueError: an option has no meaning.
     """
     goal = with_types(with_tensors(goal, zipmap, map), types, interface, keep, only, budget)
+    unroll, if_to_where = sizes.whole(unroll), sizes.whole(if_to_where)
     for option, most in (("unroll", unroll), ("if-to-where", if_to_where)):
-        if most is not None and most < 1:
-            raise ValueError(f"--{option} must be 1 or more, not {most}")
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise ValueError(f"--{option} must be 1 or more, not {most!r}")
     return replace(
         goal,
         fixed=fixed(fix_shape, set),
@@ -557,7 +558,10 @@ def with_types(
 
     `interface` may also say which types inputs and outputs have. Raises `ValueError` for what has no meaning.
     """
-    interfaces = [interface] if isinstance(interface, str) else list(interface or ())
+    if not isinstance(types, str | None):
+        raise ValueError(f"give types as text, such as float16 or int64=int32, not {types!r}")
+    interfaces = texts(interface, "give interface as text, such as narrow or float8e4m3fn=float")
+    keep, only = (texts(each, "give nodes to keep or change by patterns, such as op:Softmax") for each in (keep, only))
     own = [text for text in interfaces if "=" not in text or text.startswith(("input:", "output:"))]
     goal = with_carriers(goal, [text for text in interfaces if text not in own])
     if types is None:

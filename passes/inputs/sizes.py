@@ -28,9 +28,9 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
     if isinstance(given, Mapping):
         for name, size in given.items():
             if isinstance(size, Iterable) and not isinstance(size, str):
-                shapes[name] = tuple(map(_whole, size))
+                shapes[name] = tuple(map(whole, size))
             else:
-                symbols[name] = _whole(size)
+                symbols[name] = whole(size)
     else:
         for text in texts(given, "give sizes by name, such as {'batch': 1}"):
             name, colon, rest = text.rpartition(":")
@@ -45,7 +45,7 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
     return shapes, symbols
 
 
-def _whole(size: Any) -> Any:
+def whole(size: Any) -> Any:
     """A whole number of any kind as one of Python's; anything else as it is."""
     return int(size) if hasattr(size, "__index__") and not isinstance(size, bool) else size
 
@@ -92,8 +92,7 @@ def size_of(symbol: str, held: Mapping[str, int]) -> int | None:
 
 def batch(size: BatchSize | None) -> BatchSize | None:
     """What a user gives, as a number where it is one; raises `ValueError` for what is neither."""
-    if isinstance(size, str) and size.isdecimal():
-        size = int(size)
+    size = int(size) if isinstance(size, str) and size.isdecimal() else whole(size)
     if size is None or size == _DYNAMIC or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
         return size
     raise ValueError(f"a batch is 1 or more samples, or {_DYNAMIC} for any number, not {size!r}")

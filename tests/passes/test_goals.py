@@ -1,5 +1,6 @@
 """What is asked for becomes a goal, and what has no meaning an error that names what could be meant."""
 
+import numpy as np
 import pytest
 from opshift.passes import goals
 from opshift.passes.backends.backend import Backend
@@ -38,6 +39,30 @@ def test_nothing_asked_for_is_an_error():
         goals.convert_version_goal(None, None, Refinement())
     assert not goals.conversion(13).has_options
     assert goals.convert_version_goal(13, None, Refinement(), rebatch=1).has_options
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"types": 16}, "give types as text, such as float16 or int64=int32, not 16"),
+        ({"types": ["float16"]}, "give types as text"),
+        ({"types": "float16", "interface": 3}, "give interface as text"),
+        ({"types": "float16", "keep": 5}, "give nodes to keep or change by patterns"),
+        ({"types": "float16", "only": [5]}, "give nodes to keep or change by patterns"),
+        ({"unroll": "3"}, "--unroll must be 1 or more, not '3'"),
+        ({"unroll": 2.5}, "--unroll must be 1 or more, not 2.5"),
+        ({"if_to_where": True}, "--if-to-where must be 1 or more, not True"),
+        ({"rebatch": 4.0}, "a batch is 1 or more samples"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_told(given, why):
+    with pytest.raises(ValueError, match=why):
+        goals.with_options(goals.conversion(13), **given)
+
+
+def test_whole_numbers_may_be_of_numpy():
+    goal = goals.with_options(goals.conversion(13), rebatch=np.int64(4), unroll=np.int32(3), if_to_where=np.int64(2))
+    assert (goal.rebatch, goal.unroll, goal.if_to_where) == (4, 3, 2)
 
 
 @pytest.mark.parametrize("given", [99, 0, "rknn-9", {"": 99}])

@@ -55,6 +55,8 @@ def test_why_nothing_changes_is_told(here: Path, capsys: pytest.CaptureFixture[s
 def test_python_has_the_same_word(here: Path):
     result = opshift.convert_version(SOURCE, types="int64=int32", interface="narrow")
     assert result.graph.input[0].type.tensor_type.elem_type == T.INT32
+    with pytest.raises(ValueError, match="the model has no input 'z'; it has 'x'"):
+        opshift.convert_version(SOURCE, types="int64=int32", val_range={"z": (0, 4)})
 
 
 CHAIN = """
