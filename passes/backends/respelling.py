@@ -305,6 +305,50 @@ def _spell_zero_states(node: NodeProto, scope: Scope, fresh: Fresh) -> list[Node
     ]
 
 
+def _spell_directions(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """One node for each direction, which reads its input forward: that of a reverse one is turned before and after."""
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    directions = {"reverse": ["reverse"], "bidirectional": ["forward", "reverse"]}.get(given.get("direction", ""), [])
+    dims, inputs = scope.shape(node.input[0]), [*node.input, *[""] * 8][:8]
+    if given.get("layout") or inputs[_LENGTHS] or "activation_alpha" in given or "activation_beta" in given:
+        return []
+    if dims is None or not isinstance(dims[0], int) or scope.opset < _CONSTANTS_OF_INT64:
+        return []
+    nodes, results = list[NodeProto](), list[list[str]]()
+    steps = list(range(dims[0]))[::-1]
+
+    def gather(value: str, places: list[int]) -> str:
+        index, result = fresh(f"{node.output[0]}/index"), fresh(f"{node.output[0]}/part")
+        constant = make_attribute("value", tensors.int64s(places))
+        nodes.append(NodeProto(op_type="Constant", output=[index], attribute=[constant]))
+        nodes.append(NodeProto(op_type="Gather", input=[value, index], output=[result]))
+        return result
+
+    for place, direction in enumerate(directions):
+        both = len(directions) > 1
+        data = gather(inputs[0], steps) if direction == "reverse" else inputs[0]
+        parts = [gather(value, [place]) if value and both else value for value in inputs[1:]]
+        turned = NodeProto(op_type=node.op_type, input=[data, *parts][: len(node.input)])
+        turned.output.extend(fresh(f"{name}/{direction}") if name else "" for name in node.output)
+        for attribute in node.attribute:
+            if attribute.name == "activations":
+                count = len(attribute.strings) // len(directions)
+                turned.attribute.append(
+                    make_attribute("activations", attribute.strings[place * count : (place + 1) * count])
+                )
+            elif attribute.name != "direction":
+                turned.attribute.append(attribute)
+        nodes.append(turned)
+        states = turned.output[0]
+        results.append([gather(states, steps) if states and direction == "reverse" else states, *turned.output[1:]])
+    for place, name in enumerate(node.output):
+        if name:
+            joined = NodeProto(op_type="Concat", input=[result[place] for result in results], output=[name])
+            joined.attribute.append(make_attribute("axis", 1 if place == 0 else 0))
+            nodes.append(joined)
+    return nodes
+
+
 def _spell_last_state(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """Take the last hidden state of a recurrent node, Y_h, from the states of all steps, Y.
 
@@ -313,7 +357,7 @@ def _spell_last_state(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeP
     states, last, cell = (*node.output, "", "")[:3]
     given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     unread, dims = ("", *scope.context.unread), scope.shape(node.input[0])
-    if last in unread or given.get("layout") or (len(node.input) > 4 and node.input[4]):
+    if last in unread or given.get("layout") or (len(node.input) > _LENGTHS and node.input[_LENGTHS]):
         return []
     spelled = NodeProto()
     spelled.CopyFrom(node)
@@ -361,6 +405,11 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
     ),
     "axes": ("Reduced one axis at a time", frozenset({"ReduceMax", "ReduceMin"}), _spell_reductions),
     "axis": ("Replaced Flatten by Reshape to known sizes", frozenset({"Flatten"}), _spell_reshape),
+    "direction": (
+        "Computed each direction forward, the reverse one on a turned input",
+        frozenset({"GRU", "LSTM", "RNN"}),
+        _spell_directions,
+    ),
     "keepdims": (
         "Kept the reduced axes, and squeezed them",
         frozenset({"ArgMax", "ReduceMax", "ReduceMin", "ReduceSum"}),
@@ -387,4 +436,5 @@ _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
 _FIRST_STATE = 5  # the place of initial_h among the inputs of LSTM
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
+_LENGTHS = 4  # the input sequence_lens of recurrent operators
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

@@ -349,3 +349,33 @@ def test_states_that_are_read_stay(outputs, read, lengths):
     else:
         source = recurrent("LSTM" if "c" in outputs else "GRU", "forward", outputs, read, lengths=lengths)
     assert not respell(source, READS).changes
+
+
+FORWARD = Backend("onward-1", limits=(Limit(frozenset(("", op) for op in GATES), attribute="direction", takes=("forward",)),))  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+@pytest.mark.parametrize("read", ["y", "h"])
+@pytest.mark.parametrize(("op", "outputs"), [("GRU", "y, h"), ("LSTM", "y, h, c"), ("RNN", "y, h")])
+@pytest.mark.parametrize("state", [False, True])
+def test_each_direction_is_computed_forward(op, outputs, read, direction, state):
+    source = recurrent(op, direction, outputs, read)
+    if state:
+        count = 2 if direction == "bidirectional" else 1
+        tensor = onnx.numpy_helper.from_array(np.linspace(-1, 1, count * 3, dtype=np.float32).reshape(count, 1, 3), "s")
+        source.graph.initializer.append(tensor)
+        source.graph.node[0].input.extend(["", "", "s"])
+    if op == "RNN":
+        source.graph.node[0].attribute.add(name="activations", type=8, strings=[b"Tanh", b"Relu"][: 1 + (direction == "bidirectional")])  # fmt: skip
+    result = respell(source, FORWARD)
+    onnx.checker.check_model(result.model, full_check=True)
+    turned = [node for node in result.model.graph.node if node.op_type == op]
+    assert len(turned) == (2 if direction == "bidirectional" else 1)
+    assert not any(attribute.name == "direction" for node in turned for attribute in node.attribute)
+    found, expected = run(result.model), run(source)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_directions_with_lengths_stay():
+    assert not respell(recurrent("GRU", "reverse", "y, h", "y", lengths=True), FORWARD).changes
