@@ -476,6 +476,7 @@ class _Settling:
         self._steps = steps or {}
         self._names = [value.name for value in side.model.graph.output]
         self._sigmoids = _find_sigmoids(side.model)
+        self._replaces = False
         self.runs = 0
 
     def settle(self) -> Measured:
@@ -483,17 +484,31 @@ class _Settling:
         types. Runs last in `measure`.
         """
         deviations = self._measure_deviations(self._types)
-        if self._steps and _noise(deviations) > 1:
-            seen = self._types.seen
-            assert seen is not None, "steps are seen in runs"
-            types = replace(self._types, seen=replace(seen, choices={**seen.choices, **self._steps}))
-            steady = self._measure_deviations(types)
-            if _noise(steady) < _noise(deviations) / 2:
-                self._types, deviations = types, steady
+        for keeping in (self._keep_steps, self._keep_masks):
+            if _noise(deviations) <= 1:
+                break
+            types = keeping()
+            kept = self._measure_deviations(types) if types is not self._types else deviations
+            if _noise(kept) < _noise(deviations) / 2:
+                self._types, deviations = types, kept
         noise = _noise(deviations)
         if noise <= 1:
             return Measured(self._types, deviations, self.runs)
         return self._find_kept(self._refine(noise, self._choose_runs(deviations)))
+
+    def _keep_steps(self) -> Types:
+        """Let nodes that round to steps read unrounded numbers."""
+        seen = self._types.seen
+        if seen is None or not self._steps:
+            return self._types
+        return replace(self._types, seen=replace(seen, choices={**seen.choices, **self._steps}))
+
+    def _keep_masks(self) -> Types:
+        """Let masks that are added keep their numbers, which leave nothing of larger scores than were seen."""
+        seen = self._types.seen
+        if seen is None or not self._replaces:
+            return self._types
+        return replace(self._types, seen=replace(seen, exact_masks=True))
 
     def _find_kept(self, parts: list[_Part]) -> Measured:
         """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
@@ -608,6 +623,7 @@ class _Settling:
         """
         self.runs += 1
         result = change(self._side.model, types, self._side.folder)
+        self._replaces = result.types is not None and bool(result.types.replaced)
         if result.model is None or result.model is self._side.model:
             return tuple(Deviation(name, types.budget(name)) for name in self._names)
         return self.measure_moves(Side(simulate(result.model, self._side.folder), self._side.folder), types, runs)

@@ -64,6 +64,7 @@ class Staying:
         self._passed: set[int] = set()
         seen = problem.wanted.seen
         self._ranges: dict[str, Range] | None = dict(seen.ranges) if seen is not None else None
+        self._keeps_masks = seen is not None and seen.exact_masks
         self._head = _HEAD_REAL if seen is not None and seen.real else _HEAD
 
     def find(self) -> None:
@@ -233,7 +234,7 @@ class Staying:
                 continue
             if flow is None:
                 flow = masks.follow(self.problem, value)
-                limit = masks.replacement(flow, held.most, form, self._ranges)
+                limit = masks.replacement(flow, held.most, form, None if self._keeps_masks else self._ranges)
                 if limit is not None:
                     self._passed.update(id(each) for each in flow.values)
                 for each in flow.values if limit is None else ():

@@ -42,12 +42,14 @@ class Seen:
         real: whether the inputs were given by the user; else they were drawn.
         choices: why nodes have to read unrounded values, by the name of their first output.
         masks: the inputs that are masks, of which rows are tested that are masked wholly, partly and not at all.
+        exact_masks: whether masks that are added keep their numbers, and with them their type.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     real: bool = False
     choices: Mapping[str, str] = field(default_factory=dict)
     masks: tuple[str, ...] = ()
+    exact_masks: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,24 @@ import onnx
 import pytest
 from onnx import TensorProto
 from opshift.passes.goals import Goal, with_types
+from opshift.passes.records import replace
+from opshift.passes.types.door import Range, Seen, types
 
 from opshift.cli.main import main
-from opshift.jobs.measuring import deviation
+from opshift.jobs.measuring import _Settling, deviation
 from opshift.jobs.narrowing import narrow, verify
 from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 from tests.exported import store
 from tests.support import model
+from tests.types import cases as _cases  # noqa: F401  adds them
+from tests.types.case import CASES
 
 
-def narrowed(source, types="float16"):
+def narrowed(source, kind="float16"):
     return narrow(
-        with_types(Goal(), types), source, lambda goal, allowance: goal.run(source, None, allowance), None, DRAWN
+        with_types(Goal(), kind), source, lambda goal, allowance: goal.run(source, None, allowance), None, DRAWN
     )
 
 
@@ -191,3 +195,16 @@ def test_inputs_in_bfloat16_do_not_stand_in_the_way(interface, wrong):
     if wrong:
         next(node for node in result.model.graph.node if node.op_type == "Exp").op_type = "Abs"
     assert proved(source, result, held).status == ("different" if wrong else "equal")
+
+
+def test_a_mask_keeps_its_number_where_scores_are_larger_than_they_were_seen():
+    """A row that is masked wholly is uniform in float32; beside 24576, differences of scores beyond 8 are left."""
+    side = Side(CASES["mask_added"].model)
+    seen = Seen({"s": Range(1.0)})
+    runs = [(given, side.open().run(given)) for given in CASES["mask_added"].feeds]
+    assert max(np.abs(side.open(more=["s"]).values(given, ["s"])[0]).max() for given, _ in runs) > 8
+    measured = _Settling(side, replace(types("float16"), seen=seen), runs).settle()
+    assert measured.holds
+    assert measured.types.seen.exact_masks
+    assert not measured.types.held
+    assert measured.runs == 2
