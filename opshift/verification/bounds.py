@@ -108,6 +108,7 @@ class Runs:
         step: the size of a step, where the value is made of integers that either form quantizes to.
         magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
         drawn: whether the inputs were drawn, many of them on the very lines at which operators decide.
+        added: how many numbers the source adds one after the other, each with a rounding; 0 if it does not tell.
     """
 
     before: Any
@@ -118,6 +119,7 @@ class Runs:
     step: float = 0.0
     magnitude: float = 0.0
     drawn: bool = False
+    added: int = 0
 
 
 def compare(a: Any, b: Any, grade: str = "exact") -> Closeness:
@@ -291,7 +293,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
             decided = np.maximum(near, far) > _distance_where_decisions_flip(runs) * np.maximum(width, runs.magnitude)
             flipped = decided & (_gap(x, y) <= CAPS["float32"]["exact"] * scale(x))
             noise = max(noise, float(near[~decided].max(initial=0.0)))
-        units = UNITS["exact" if runs.moved and not known else grade]
+        units = max(UNITS["exact" if runs.moved and not known else grade], runs.added)
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
         allowed = np.maximum(allowed, ANYWAY * noise)
         if runs.drawn and grade == "close":

@@ -9,6 +9,7 @@ import numpy as np
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.verification.bounds import UNITS
+from opshift.verification.trees import count_trees
 
 CLASSIFIERS = ("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier")
 LABELS = ("classlabels_int64s", "classlabels_ints", "classlabels_strings")
@@ -16,10 +17,11 @@ PASSED_ON = ("Cast", "Identity", "Reshape")
 
 
 class Scored(NamedTuple):
-    """The name of the output with the scores of a classifier, and the labels of its columns."""
+    """The name of the output with the scores of a classifier, the labels of its columns, and the roundings of a sum."""
 
     scores: str
     labels: tuple[Any, ...]
+    roundings: int = UNITS["exact"]
 
 
 class Explained(NamedTuple):
@@ -43,8 +45,9 @@ def find_scores(source: ModelProto) -> dict[str, Scored]:
             ends[id(maker), list(maker.output).index(name)] = value.name
             classifiers[id(maker)] = maker
     return {
-        label: Scored(ends[maker, 1], _labels(classifiers[maker]))
+        label: Scored(ends[maker, 1], _labels(held), max(UNITS["exact"], count_trees(held)))
         for (maker, place), label in ends.items()
+        for held in [classifiers[maker]]
         if not place and (maker, 1) in ends
     }
 
@@ -54,7 +57,7 @@ def _labels(classifier: NodeProto) -> tuple[Any, ...]:
     return tuple(label for labels in held for label in labels)
 
 
-def explain_labels(before: Any, after: Any, scores: Any, labels: tuple[Any, ...]) -> Explained | None:
+def explain_labels(before: Any, after: Any, scores: Any, of: Scored) -> Explained | None:
     """Count labels that may differ; None if one is neither tied nor corrected. Asked if labels differ.
 
     A label is corrected if the first model's is none of its labels, or not that of the largest of its own scores, and
@@ -69,13 +72,13 @@ def explain_labels(before: Any, after: Any, scores: Any, labels: tuple[Any, ...]
     differing = before != after
     held = scores[differing].astype(np.float64)
     # as far as sums of votes in two orders may be apart
-    near = UNITS["exact"] * 2.0**-24 * np.abs(held).max(axis=1, initial=0.0)
+    near = of.roundings * 2.0**-24 * np.abs(held).max(axis=1, initial=0.0)
     largest = held.max(axis=1, initial=-np.inf)
     ordered = np.sort(held, axis=1)
     ties = ordered[:, -1] - ordered[:, -2] <= near if held.shape[1] > 1 else np.zeros(len(held), bool)
     corrected = np.zeros(len(held), bool)
-    if len(labels) == held.shape[1]:
-        one, other = (_scores_of(values[differing], held, labels) for values in (before, after))
+    if len(of.labels) == held.shape[1]:
+        one, other = (_scores_of(values[differing], held, of.labels) for values in (before, after))
         corrected = ~(one >= largest - near) & (other >= largest)
     if not (ties | corrected).all():
         return None

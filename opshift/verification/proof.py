@@ -33,6 +33,7 @@ from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
 from opshift.verification.precision import as_written
 from opshift.verification.regions import Body, Comparison, Region, names_of
 from opshift.verification.side import Side
+from opshift.verification.trees import count_trees
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, Finding
 
 Feeds = Mapping[str, Any]
@@ -628,11 +629,12 @@ class Prover:
                 step=step,
                 magnitude=1.0 if is_tiny and x is None else _magnitude(values),  # kernels of Tanh add to 1
                 drawn=label != CAPTURED,
+                added=max(map(count_trees, pair.before.model.graph.node), default=0),
             )
             one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
             if one.why and names[place] in scores:
                 held = scores[names[place]]
-                told = explain_labels(a, b, expected[names.index(held.scores)], held.labels)
+                told = explain_labels(a, b, expected[names.index(held.scores)], held)
                 one = Closeness(is_same=False) if told else one
             if one.why and (label == CAPTURED or how == FAR):
                 moved = self._run_moved(pair, kind, feeds[0]) if moved is None else moved

@@ -50,6 +50,15 @@ def is_tree_ensemble(node: NodeProto) -> bool:
     return default_domain(node.domain) == ML and node.op_type in _OPERATORS
 
 
+def count_trees(node: NodeProto) -> int:
+    """Count the trees of an ensemble, whose leaves are added one after the other; 0 for another node."""
+    if not is_tree_ensemble(node):
+        return 0
+    return max(
+        (len(set(held.ints)) for held in node.attribute if held.name in ("nodes_treeids", "tree_roots")), default=0
+    )
+
+
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> tuple[Array, str]:
     """Draw rows for each leaf: at both ends of the numbers that lead there, and one with NaN.
 

@@ -369,7 +369,7 @@ class OutputJudge:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
         if run and name in self._scores and not bounds.identical(a, b):
             held = self._scores[name]
-            told = explain_labels(a, b, run[self.names.index(held.scores)], held.labels)
+            told = explain_labels(a, b, run[self.names.index(held.scores)], held)
             if told is not None:
                 ties, corrected = self.labels.get(name, Explained())
                 self.labels[name] = Explained(ties + told.ties, corrected + told.corrected)

@@ -7,7 +7,16 @@ import pytest
 from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
 from tests import pairs
-from tests.passes.operators.shared.classical.ensembles import ML, MODES, Tree, listed, lowered, model, random_tree
+from tests.passes.operators.shared.classical.ensembles import (
+    ML,
+    MODES,
+    Tree,
+    listed,
+    lowered,
+    model,
+    random_tree,
+    stump,
+)
 
 
 def test_small_probabilities_of_a_logistic_classifier_are_equal():
@@ -60,3 +69,11 @@ def test_each_node_of_a_forest_counts(change, scaled):
         Side(forest(scaled=scaled)), Side(lowered(forest(change, scaled))), grade="close", promise=True
     )
     assert found.status == ("different" if change else "equal"), found.why
+
+
+def test_sums_of_many_trees_round_as_often_as_there_are_trees():
+    """A thousand times 0.001, as pure leaves of a forest vote, is 160 roundings from 1 if added one after the other."""
+    trees = [stump([(0, 0.001)], [(0, 0.0005)]) for _ in range(1000)]
+    source = model("TreeEnsembleRegressor", np.float32, 1, {"n_targets": 1, **listed(trees, "target")}, 3)
+    found = verify_sides(Side(source), Side(lowered(source)), grade="close")
+    assert found.status == "equal", found.why

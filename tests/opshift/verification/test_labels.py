@@ -52,6 +52,18 @@ def test_few_labels_that_tie_are_counted_before_it_is_asked_what_rounding_does()
     assert any("tie within rounding" in remark for remark in found.remarks)
 
 
+def test_a_thousand_votes_round_a_thousand_times():
+    """The first class has a thousand votes of 0.001, the second one vote of 1, and the third none that counts."""
+    trees = [stump(votes, votes) for votes in [[(0, 0.001), (1, float(not at)), (2, 0.0)] for at in range(1000)]]
+    source = model(
+        "TreeEnsembleClassifier", np.float32, 2, {"classlabels_int64s": [7, 8, 9], **listed(trees, "class")}, 3
+    )
+    result = lowered(source)
+    assert (OnnxRuntime(source).run({"x": ROWS})[0] != OnnxRuntime(result).run({"x": ROWS})[0]).all()
+    found = verify_sides(Side(source), Side(result), grade="close")
+    assert found.status == "equal", found.why
+
+
 VOTES = {
     "both": [stump([(0, 0.75), (1, 0.25)], [(0, 0.625), (1, 0.375)])],
     "one": [stump([(0, 0.25)], [(0, 0.75)])],
