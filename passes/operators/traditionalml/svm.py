@@ -189,7 +189,7 @@ def _couple(build: Builder, rows: list[str], classes: int) -> str:
     whole = build.Concat(*(build.Unsqueeze(row, [1]) for row in rows), axis=1)
     one, enough = build.constant(1.0, T.FLOAT), build.constant(0.005 / classes, T.FLOAT)
     own = [build.Gather(row, [i], axis=1) for i, row in enumerate(rows)]
-    start = build.Add(build.Mul(rows[0], build.constant(0.0, T.FLOAT)), build.constant(1 / classes, T.FLOAT))
+    start = build.Expand(build.constant(1 / classes, T.FLOAT), build.Shape(rows[0]))  # where it ends if there is a NaN
 
     def body(inner: Builder, _: str, so_far: list[str]) -> list[str]:
         p = so_far[0]

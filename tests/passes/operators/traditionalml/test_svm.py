@@ -36,6 +36,17 @@ def test_pairs_of_classes_vote(kernel, classes, probabilities):
         check("SVMClassifier", [x], **pairs(classes, sizes, probabilities, kernel_type=kernel), opsets=(13, 18), **NEAR)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_missing_values(kernel, classes, probabilities):
+    """With NaN among its numbers the kernel does not couple probabilities: all classes have the same."""
+    options = pairs(classes, [3] * classes, probabilities, kernel_type=kernel)
+    rows = X[:6].copy()
+    rows[[0, 1, 2], [1, 2, 0]] = np.nan, np.nan, 1e9
+    check("SVMClassifier", [rows], opsets=(17,), **options, **NEAR)
+
+
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("probabilities", [False, True])
 @pytest.mark.parametrize("transform", TRANSFORMS)
