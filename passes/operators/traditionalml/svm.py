@@ -58,7 +58,9 @@ def regress(node: Node) -> str:
     node.close("sums in another order")
     checked_transform(node)  # of which the kernel makes nothing
     if node.attributes.get("n_supports", 0):
-        x = _kernels(node, len(coefficients))
+        given = np.asarray(coefficients, np.float32)
+        order = _interleaved(given > 0, given)
+        x, coefficients = _kernels(node, order), given[order].tolist()
     else:
         _check_width(node, len(coefficients))
         x = rows_as(node, T.FLOAT)
@@ -95,9 +97,22 @@ def _check_width(node: Node, features: int) -> None:
         raise fault(f"coefficients or support vectors of {features} features, but there are {held}", node.proto)
 
 
-def _kernels(node: Node, count: int) -> str:
-    """The kernel of each row and each of so many support vectors."""
-    build, held = node.build, node.attributes.get("support_vectors", [])
+def _interleaved(sides: Any, coefficients: Any) -> Any:
+    """An order of support vectors in which those of all sides take turns.
+
+    What they add to a score is of one sign on one side and of the other on the other. One side after the other, sums
+    become far larger than the score, and round accordingly: the kernel adds in double.
+    """
+    weights, places = np.abs(np.asarray(coefficients, np.float64)), np.zeros(len(sides))
+    for side in np.unique(sides):
+        own = weights[sides == side]
+        places[sides == side] = (np.cumsum(own) - own / 2) / (own.sum() or 1.0)
+    return np.argsort(places, kind="stable")
+
+
+def _kernels(node: Node, order: Any) -> str:
+    """The kernel of each row and each of the support vectors, in an order."""
+    build, held, count = node.build, node.attributes.get("support_vectors", []), len(order)
     if not count or not held or len(held) % count:
         raise fault(f"support_vectors has {len(held)} entries for {count} vectors", node.proto)
     name = node.attributes.get("kernel_type", "LINEAR")
@@ -105,7 +120,7 @@ def _kernels(node: Node, count: int) -> str:
         raise fault(f"kernel_type is {name!r}; it is one of {', '.join(KERNELS)}", node.proto)
     given = [*node.attributes.get("kernel_params", []), 0.0, 0.0, 0.0]
     gamma, shift, degree = given[:3]
-    vectors = np.asarray(held, np.float32).reshape(count, -1)
+    vectors = np.asarray(held, np.float32).reshape(count, -1)[order]
     _check_width(node, vectors.shape[1])
     x = rows_as(node, T.FLOAT)
     if name == "RBF":
@@ -142,8 +157,9 @@ def _scores_of_pairs(node: Node, sizes: list[int], pairs: list[tuple[int, int]])
     for place, (one, other) in enumerate(pairs):
         weights[ends[one] : ends[one + 1], place] = coefficients[other - 1, ends[one] : ends[one + 1]]
         weights[ends[other] : ends[other + 1], place] = coefficients[one, ends[other] : ends[other + 1]]
-    build = node.build
-    return str(build.Gemm(_kernels(node, count), build.constant(weights, T.FLOAT), build.constant(rho, T.FLOAT)))
+    build, order = node.build, _interleaved(np.repeat(np.arange(len(sizes)), sizes), np.abs(coefficients).sum(axis=0))
+    kernels = _kernels(node, order)
+    return str(build.Gemm(kernels, build.constant(weights[order], T.FLOAT), build.constant(rho, T.FLOAT)))
 
 
 def _scores_of_two(node: Node, score: str, transform: str) -> str:

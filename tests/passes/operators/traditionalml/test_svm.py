@@ -36,17 +36,6 @@ def test_pairs_of_classes_vote(kernel, classes, probabilities):
         check("SVMClassifier", [x], **pairs(classes, sizes, probabilities, kernel_type=kernel), opsets=(13, 18), **NEAR)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("probabilities", [False, True])
-def test_missing_values(kernel, classes, probabilities):
-    """With NaN among its numbers the kernel does not couple probabilities: all classes have the same."""
-    options = pairs(classes, [3] * classes, probabilities, kernel_type=kernel)
-    rows = X[:6].copy()
-    rows[[0, 1, 2], [1, 2, 0]] = np.nan, np.nan, 1e9
-    check("SVMClassifier", [rows], opsets=(17,), **options, **NEAR)
-
-
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("probabilities", [False, True])
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -130,3 +119,34 @@ def test_parts_that_do_not_fit_are_no_model(changes, why):
     assert why in why_refused(
         "SVMClassifier", [X], [(T.INT64, 1), (T.FLOAT, 2)], **pairs(3, [2, 1, 2], True, **changes)
     )
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_missing_values(kernel, classes, probabilities):
+    """With NaN among its numbers the kernel does not couple probabilities: all classes have the same."""
+    options = pairs(classes, [3] * classes, probabilities, kernel_type=kernel)
+    rows = X[:6].copy()
+    rows[[0, 1, 2], [1, 2, 0]] = np.nan, np.nan, 1e9
+    check("SVMClassifier", [rows], opsets=(17,), **options, **NEAR)
+
+
+@pytest.mark.parametrize("operator", ["SVMClassifier", "SVMRegressor"])
+def test_scores_are_not_lost_in_sums_of_one_class_after_the_other(operator):
+    """One class alone adds up to 600; the classifier's kernel adds in double, the regressor's does not."""
+    vectors = np.random.default_rng(1).normal(size=(2000, 3)).astype(np.float32)
+    weights = np.repeat([1.0, -1.0], 1000)
+    given = {
+        "kernel_type": "RBF", "kernel_params": [0.05, 0.0, 3.0], "support_vectors": vectors.ravel().tolist(),
+        "coefficients": weights.tolist(), "rho": [0.25],
+    }  # fmt: skip
+    if operator == "SVMClassifier":
+        given |= {"vectors_per_class": [1000, 1000], "classlabels_ints": [0, 1]}
+    else:
+        given |= {"n_supports": 2000}
+    outputs = [(T.INT64, 1), (T.FLOAT, 2)] if operator == "SVMClassifier" else [(T.FLOAT, 2)]
+    scores = run_lowered(operator, [X], outputs, **given)[-1][:, 0]
+    away = ((X[:, None].astype(np.float64) - vectors) ** 2).sum(axis=2)
+    expected = np.exp(-np.float32(0.05).astype(np.float64) * away) @ weights + 0.25
+    np.testing.assert_allclose(scores, -expected if operator == "SVMClassifier" else expected, rtol=1e-5, atol=6e-5)
