@@ -14,6 +14,7 @@ REASONS = [
     r"ERROR: (?!.*(?:input_onnx_file_path|onnx_op_name|Read this|Alternatively|If the input))",
     r"(?:NotImplemented|Runtime|Value|Type|Key|Index|Attribute|Assertion)Error: \S",
 ]
+_SAMPLES = "calibration_image_sample_data_20x128x128x3_float32.npy"
 
 
 class Session:
@@ -23,6 +24,8 @@ class Session:
         self._inputs, self._outputs = list(inputs), outputs
         place = os.path.join(folder, "litert")
         shutil.rmtree(place, ignore_errors=True)
+        os.chdir(folder)  # of images, onnx2tf runs samples that it downloads, if they do not lie where it works
+        np.save(_SAMPLES, np.random.default_rng(0).random((20, 128, 128, 3), np.float32))
         onnx2tf.convert(
             input_onnx_file_path=path,
             output_folder_path=place,
