@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from sys import float_info
 
 from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.backends.backend import Backend, Limit
@@ -281,6 +282,23 @@ def _spell_squeeze(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     return [reduced, squeezed] if dynamic else [constant, reduced, squeezed]
 
 
+def _spell_bounds(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """The largest number as the bound that a Clip of floats lacks, which ONNX defines for it."""
+    kind = scope.elem_type(node.input[0])
+    largest = {TensorProto.FLOAT: 2.0**128 - 2.0**104, TensorProto.FLOAT16: 65504.0, TensorProto.DOUBLE: float_info.max}
+    if kind not in largest:
+        return []
+    spelled, nodes = NodeProto(), list[NodeProto]()
+    spelled.CopyFrom(node)
+    spelled.input.extend([""] * (3 - len(node.input)))
+    for place, bound in ((1, -largest[kind]), (2, largest[kind])):
+        if not spelled.input[place]:
+            spelled.input[place] = fresh(f"{node.output[0]}/bound")
+            value = make_attribute("value", tensors.tensor(bound, kind))
+            nodes.append(NodeProto(op_type="Constant", output=[spelled.input[place]], attribute=[value]))
+    return [*nodes, spelled]
+
+
 def _spell_zero_states(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """Zeros as the initial states of an LSTM that has none."""
     dims, weights = scope.shape(node.input[0]) or [], scope.shape(node.input[2]) or []
@@ -429,6 +447,7 @@ _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
 """The same for outputs that have to be read."""
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
     "initial_h": ("Gave an LSTM zeros as its initial states", frozenset({"LSTM"}), _spell_zero_states),
+    "max": ("Gave Clip the largest number as the bound that it lacks", frozenset({"Clip"}), _spell_bounds),
     "roi": ("Left out the unused region of Resize", frozenset({"Resize"}), _leave_out_region),
     "steps": ("Replaced steps of Slice by Reshape and Slice", frozenset({"Slice"}), _spell_steps),
 }

@@ -211,6 +211,21 @@ def test_an_lstm_of_unknown_batch_stays():
     assert respell(source, Backend("starts-1", limits=(limit,))).model is source
 
 
+@pytest.mark.parametrize("bounds", ["", ", low, ", ", low", ", , high", ", low, high"])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_a_clip_without_a_bound_gets_the_largest_number(bounds, opset):
+    body = "k = Constant<value = float[6] {-inf, -2.0, 0.0, nan, 2.0, inf}>() low = Constant<value = float {-1}>() "
+    body += f"high = Constant<value = float {{1}}>() s = Mul(k, x) y = Clip(s{bounds})"
+    source = parse(body, x="float[6]", y="float[6]", opset=opset)
+    limit = Limit(frozenset({("", "Clip")}), given=("max", "min"))
+    result = respell(source, Backend("bounded-1", limits=(limit,)))
+    assert len(result.model.graph.node[-1].input) == 3
+    assert all(result.model.graph.node[-1].input)
+    assert (result.model is source) == (", low, high" in bounds)
+    onnx.checker.check_model(result.model, full_check=True)
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
 STEPS = Backend("walks-1", limits=(Limit(frozenset({("", "Slice")}), unused=("steps",)),))
 
 
