@@ -285,7 +285,11 @@ def _spell_squeeze(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
 def _spell_bounds(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """The largest number as the bound that a Clip of floats lacks, which ONNX defines for it."""
     kind = scope.elem_type(node.input[0])
-    largest = {TensorProto.FLOAT: 2.0**128 - 2.0**104, TensorProto.FLOAT16: 65504.0, TensorProto.DOUBLE: float_info.max}
+    largest: dict[int, float] = {
+        TensorProto.FLOAT: 2.0**128 - 2.0**104,
+        TensorProto.FLOAT16: 65504.0,
+        TensorProto.DOUBLE: float_info.max,
+    }
     if kind not in largest:
         return []
     spelled, nodes = NodeProto(), list[NodeProto]()
