@@ -13,10 +13,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from opshift.passes import process as memory
@@ -101,51 +101,24 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
 def each(
     function: Callable[[Item], T], items: Sequence[Item], processes: int
 ) -> Generator[tuple[int, T | Ended], None, None]:
-    """Call a function for each item in other processes; yields (place, result or crash) as they come.
+    """Call a function for each item as `call` does, so many at once; yields (place, result or crash) as they come.
 
-    So many processes, at most, do one item after the other, each as `call` would; all end with this one. They are not
-    ended because they wait long, for an item may be large.
+    Where the system can fork, all end with this process, and when nobody asks any further. They are not ended because
+    they wait long, for an item may be large.
     """
     if _is_watched():
         for place, item in enumerate(items):
             yield place, function(item)
-        return
-    waiting, done = Queue[int](), Queue[Any]()
-    for place in range(len(items)):
-        waiting.put(place)
-
-    def serve(server: _Server) -> None:
-        """Take one item after the other from the queue, ask a server process, and put the result on the other queue."""
-        with suppress(Empty):
-            while True:
-                place = waiting.get_nowait()
-                try:
-                    done.put((place, server.ask(function, items[place])))
-                except BaseException as error:
-                    done.put((place, error))
-
-    servers = [_Server() for _ in range(min(processes, len(items)))]
-    threads = [threading.Thread(target=serve, args=(server,), daemon=True) for server in servers]
-    try:
-        for server in servers if forks() else ():
-            server.fork()
-        for thread in threads:  # of which no copy is made
-            thread.start()
-        for _ in items:
-            place, outcome = _take_result(done)
-            if isinstance(outcome, BaseException) and not isinstance(outcome, Ended):
-                raise outcome
-            yield place, outcome
-    finally:
-        with suppress(Empty):
-            while True:
-                waiting.get_nowait()
-        for server in servers:
-            server.kill()
-        for server, thread in zip(servers, threads, strict=True):
-            if thread.ident is not None:
-                thread.join()
-            server.close()
+    elif forks():
+        yield from _each_in_forks(function, items, processes)
+    elif items:
+        with ThreadPoolExecutor(min(processes, len(items))) as pool:
+            places = {pool.submit(_call_or_end, function, item): place for place, item in enumerate(items)}
+            try:
+                for future in as_completed(places):
+                    yield places[future], future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def forks() -> bool:
@@ -249,6 +222,45 @@ def _wait_for(parent: int) -> None:
         return
     while os.getppid() == parent:
         time.sleep(_GLANCE)
+
+
+def _call_or_end(function: Callable[[Item], T], item: Item) -> T | Ended:
+    """Call a function in another process; returns a crash. Used by `each` where the system cannot fork."""
+    try:
+        return call(function, item)
+    except Ended as ended:
+        return ended
+
+
+def _each_in_forks(
+    function: Callable[[Item], T], items: Sequence[Item], processes: int
+) -> Generator[tuple[int, T | Ended], None, None]:
+    """Fork a process for each item, so many at once. Used by `each` where the system can fork."""
+    waiting, copies = list(enumerate(items))[::-1], dict[int, tuple[int, _Copy, _Messages]]()
+    try:
+        while waiting or copies:
+            while waiting and len(copies) < processes:
+                place, item = waiting.pop()
+                with _block_interrupts() as blocked:
+                    copy = _fork(partial(_respond, work=partial(function, item)), blocked)
+                    copies[copy.source] = place, copy, _Messages()
+            for source in select.select([*copies], [], [])[0]:
+                place, copy, messages = copies[source]
+                part = os.read(source, 1 << 20)
+                messages.add(part)
+                if part and not messages.answer:
+                    continue
+                del copies[source]
+                os.close(source)
+                code = os.waitstatus_to_exitcode(os.waitpid(copy.process, 0)[1])
+                if code == -signal.SIGINT:
+                    raise KeyboardInterrupt
+                yield place, _unpickle_result(messages.answer) if messages.answer else Ended(code)
+    finally:
+        for _, copy, _ in copies.values():
+            os.close(copy.source)
+            os.kill(copy.process, signal.SIGKILL)
+            os.waitpid(copy.process, 0)
 
 
 def _start_afresh(sent: object) -> tuple[bytes, int, bool]:
@@ -404,7 +416,7 @@ class _Messages:
         return left
 
 
-def _read_answer(source: int, child: int, patience: float = 0) -> bytes:
+def _read_answer(source: int, child: int) -> bytes:
     """Wait for the answer of a fork, and return it; no bytes if the fork ends without one, as in a crash.
 
     A fork that has not computed or read anything for `patience` seconds counts as stuck. The first process waits twice
@@ -415,7 +427,7 @@ def _read_answer(source: int, child: int, patience: float = 0) -> bytes:
         Ended: the time limit that the fork set itself (`end_after`) passed a second ago, and it still runs.
     """
     messages, spent, idle = _Messages(), -1, 0
-    patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)
+    patience = _PATIENCE if _apart else 2 * _PATIENCE
     while True:
         while not select.select([source], [], [], min(_POLL, messages.seconds_left()))[0]:
             before, spent = spent, _read_effort(child)
@@ -452,75 +464,6 @@ def _ask_new_interpreter(work: bytes) -> tuple[bytes, int, bool]:
     finally:
         process.communicate()
     return answer, _LATE if late else process.returncode, False
-
-
-class _Server:
-    """A process that answers questions, replaced when it crashes."""
-
-    def __init__(self) -> None:
-        self._copy: _Copy | None = None
-        self._questions = -1
-        self._process: subprocess.Popen[bytes] | None = None
-        self._killed = False
-
-    def fork(self) -> None:
-        """Start as a fork of this process. Runs before the first question."""
-        there, self._questions = os.pipe()
-        with open(there, "rb") as questions, _block_interrupts() as blocked:
-            self._copy = _fork(lambda stream: _answer_all(questions, stream), blocked)
-
-    def ask(self, function: Callable[[Item], T], item: Item) -> T:
-        """Call a function in the server process.
-
-        Raises:
-            Ended: the process ended before.
-        """
-        question = pickle.dumps((function, (item,), {}))
-        if self._killed:
-            raise Ended(_LATE)
-        if self._copy is not None:
-            with suppress(OSError), open(self._questions, "wb", closefd=False) as stream:  # it may have ended
-                stream.write(question)
-            answer = _read_answer(*self._copy, patience=math.inf)
-        else:
-            self._process = self._process or _start_interpreter()
-            answer, _ = _exchange(self._process, question)
-        if answer:
-            result: T = _unpickle_result(answer)
-            return result
-        code = self.close()
-        if code == -signal.SIGINT:
-            raise KeyboardInterrupt
-        raise Ended(code)
-
-    def kill(self) -> None:
-        """Kill the server process at once; `close` then collects its exit code."""
-        self._killed = True
-        if self._copy is not None:
-            with suppress(OSError):  # it has ended
-                os.kill(self._copy.process, signal.SIGKILL)
-        if self._process is not None:
-            self._process.kill()
-
-    def close(self) -> int:
-        """End the process and return its exit code. Runs at the end of `each`."""
-        code = 0
-        copy, self._copy, process, self._process = self._copy, None, self._process, None
-        if copy is not None:
-            code = os.waitstatus_to_exitcode(os.waitpid(copy.process, 0)[1])
-            os.close(copy.source)
-            os.close(self._questions)
-        if process is not None:
-            process.communicate()
-            code = process.returncode
-        return code
-
-
-def _take_result(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
-    """Wait for the next result; wakes up now and then, so that an interrupt is heard. Used by `each`."""
-    while True:  # an interrupt is heard between two of them where it is not at once
-        with suppress(Empty):
-            return done.get(timeout=_POLL)
 
 
 def _unpickle_result(answer: bytes) -> Any:
@@ -575,21 +518,12 @@ def _exchange(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes,
 
 
 def _serve(parent: int) -> None:
-    """Answer questions until there are none. It is the main function of a new interpreter."""
+    """Answer a question. It is the main function of a new interpreter."""
     target = os.dup(1)
     _end_at_once_with(parent)
     _prepare()
+    function, arguments, named = pickle.load(sys.stdin.buffer)
     with open(target, "wb") as stream:
-        _answer_all(sys.stdin.buffer, stream)
-
-
-def _answer_all(questions: BinaryIO, stream: BinaryIO) -> None:
-    """Answer one question after the other until the pipe is closed. Runs in the server process."""
-    while True:
-        try:
-            function, arguments, named = pickle.load(questions)
-        except EOFError:
-            return
         _respond(stream, partial(function, *arguments, **named))
 
 

@@ -364,25 +364,21 @@ def test_what_is_not_installed_is_named(here, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("jobs", "begun"), [(999, 2), (-1, 2), (1, 0)])
-def test_no_more_processes_are_begun_than_there_are_models_or_cores(jobs, begun, here, tmp_path, monkeypatch):
-    class Counted(isolation._Server):
-        def __init__(self):
-            servers.append(self)
-            super().__init__()
-
-    servers = []
-    monkeypatch.setattr(isolation, "_Server", Counted)
+@pytest.mark.parametrize(("jobs", "count"), [(999, [7]), (-1, [7]), (1, [])])
+def test_no_more_processes_are_begun_than_there_are_cores(jobs, count, here, tmp_path, monkeypatch):
+    counts = []
+    each = isolation.each
+    monkeypatch.setattr(isolation, "each", lambda do, jobs, count: counts.append(count) or each(do, jobs, count))
     monkeypatch.setattr(batch, "cores", lambda: 7)
     assert [r.code for r in opshift.convert_files(sorted(here.iterdir()), tmp_path / "out", 13, jobs=jobs)] == [0, 0]
-    assert len(servers) == begun
-    servers.clear()
+    assert counts == count
+    counts.clear()
     monkeypatch.setattr(batch, "cores", lambda: 1)
     opshift.convert_files(sorted(here.iterdir()), tmp_path / "other", 13, jobs=jobs)
-    assert len(servers) == min(begun, 1)
-    servers.clear()
+    assert counts == [1] * len(count)
+    counts.clear()
     opshift.convert_files([here / "a.onnx"], tmp_path / "one", 13, jobs=jobs)
-    assert not servers
+    assert not counts
 
 
 def test_no_more_threads_are_begun_than_there_are_cores(here, tmp_path, monkeypatch):

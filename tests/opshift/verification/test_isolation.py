@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -395,7 +396,7 @@ def test_each_item_is_taken_by_one_of_so_many_processes(count, each):
     assert {place for place, outcome in found if isinstance(outcome, isolation.Ended)} == {2, 4}
     items, processes = zip(*(outcome for _, outcome in found if isinstance(outcome, tuple)), strict=True)
     assert sorted(items) == ["a", "b", "c", "d"]
-    assert len({*processes, os.getpid()}) <= 1 + count + 2
+    assert len({*processes, os.getpid()}) == 5
     assert len(os.listdir("/proc/self/fd")) == before
     assert not each(ending, [], count)
 
@@ -406,9 +407,28 @@ def test_an_error_of_one_of_them_is_raised(each):
         each(ending, ["a", "wrong", *"bcdefghi"], 2)
 
 
-def test_who_asks_no_further_ends_them_all():
-    read_options = isolation.each(ending, [*"abcdefghi"], 2)
-    (_, (_, process)) = next(read_options)
+def count_siblings(_):
+    time.sleep(0.1)
+    return sum(len((task / "children").read_text().split()) for task in Path(f"/proc/{os.getppid()}/task").iterdir())
+
+
+@pytest.mark.long
+def test_there_are_never_more_at_once(each):
+    assert {count for _, count in each(count_siblings, [*"abcdef"], 2)} <= {1, 2}
+
+
+def write_and_wait(path):
+    if path is not None:
+        path.write_text(str(os.getpid()))
+        time.sleep(60)
+
+
+def test_who_asks_no_further_ends_them_all(tmp_path):
+    read_options = isolation.each(write_and_wait, [None, tmp_path / "pid", None], 2)
+    assert next(read_options) == (0, None)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+    process = int((tmp_path / "pid").read_text())
     assert runs(process)
     read_options.close()
     assert not runs(process)
