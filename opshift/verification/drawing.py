@@ -174,6 +174,8 @@ class _Lookup:
 
 _LOOKUPS = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}
 """Operators that look something up, and which of their inputs says what."""
+_INDEXED = frozenset([*_LOOKUPS, "GatherElements", "Scatter", "ScatterElements", "ScatterND"])
+"""Operators that take indices, which are no sizes."""
 _KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
 
 
@@ -195,7 +197,7 @@ def _draw_indices(
             if table is not None and table.ndim:
                 axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
                 yield WHOLE_TABLES, {**base, node.input[2]: np.full_like(base[node.input[2]], table.shape[axis])}
-    sizes = _find_inputs_used_as_places(parts, _LOOKUPS.keys())
+    sizes = _find_inputs_used_as_places(parts, _INDEXED)
     free = [name for name in free if name not in sizes]
     lookups = [list(_find_lookups(part, base, weights[which], free, watch, which)) for which, part in enumerate(parts)]
     for lookup in lookups[0]:

@@ -160,6 +160,14 @@ def test_a_number_of_elements_is_no_index():
         assert found
 
 
+def test_an_index_of_elements_is_an_index_of_rows_as_well():
+    base = {"i": np.array([[1], [2]])}
+    io = {"inputs": "float[4,1] x, int64[2,1] i", "outputs": "float[2,1] y"}
+    body = "e = GatherElements(x, i) r = Gather(x, i) s = Squeeze(r) y = Add(e, s)"
+    found = drawn(body, base={"x": X.reshape(-1)[:4].reshape(4, 1), **base}, free=["i"], **io)
+    assert [0, 3] in [one.feeds["i"].reshape(-1).tolist() for one in found if one.label == "rows at both ends"]
+
+
 def test_labels_that_differ_in_tables_of_labels_are_reached():
     base = {"i": np.array([0, 0, 0])}
     io = {"inputs": "int64[1,8] w, int64[N] i", "outputs": "int64[1,N] y", "domains": '"ai.onnx.ml" : 1'}
