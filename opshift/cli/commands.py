@@ -213,7 +213,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
             raise ValueError("--try runs one model at a time: leave out --jobs and --backend")
         return _rewrite_all(options, goal, manner)
     output = outputs.output(options, _LABELS.get(options.command, goal.label))
-    outputs.look(options.report, _file(options.save_inputs))
+    outputs.look(options.report, _file(options.save_inputs), options.evidence)
     with working(options):
         report = partial(_write_report, options) if options.report else None
         code, outcome = rewrite(Path(options.model), output, goal, manner, report)
@@ -324,7 +324,7 @@ def verify(options: argparse.Namespace) -> int:
 
     if options.evidence and os.path.exists(options.evidence):
         return _repeat_proof(options)
-    outputs.look(options.report, _file(options.save_inputs))
+    outputs.look(options.report, _file(options.save_inputs), options.evidence)
     with working(options):
         before, after = (_side(path) for path in (options.before, options.after))
         for side in (before, after):
@@ -336,7 +336,8 @@ def verify(options: argparse.Namespace) -> int:
 
         how = {"promise": False, "exact": options.exact}
         models = evidence.digests(options.before), evidence.digests(options.after)
-        evidence.write(options.evidence, *models, verification, how, wanted)
+        with evidence.write(options.evidence, *models, verification, how, wanted):
+            pass
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)

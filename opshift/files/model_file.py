@@ -272,6 +272,11 @@ class Draft:
                 _replace(temporary, final)
         return self._path
 
+    @property
+    def places(self) -> dict[str, Path]:
+        """Where each file lies until it is published, by its path."""
+        return {os.path.realpath(final): temporary for temporary, final in self._pending}
+
     def read_back(self) -> ModelProto:
         """Read the written model back from its file, with references to data files as they are now."""
         temporary, _ = self._pending[-1]

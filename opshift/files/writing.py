@@ -33,7 +33,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def follow_link(path: Path) -> Path:
     """Where a file is written that a path names: a link stays one, whoever wrote what it points to."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    with writing(path):
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def scratch(within: str | None = None) -> TemporaryDirectory[str]:

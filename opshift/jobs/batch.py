@@ -287,8 +287,8 @@ def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
         yield
         return
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     with writing(folder):
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         folder.mkdir(parents=True, exist_ok=True)
     try:
         yield

@@ -8,11 +8,12 @@ import os
 import platform
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, model_file
-from opshift.files.writing import writing
+from opshift.files.writing import write_beside
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.records import asdict
@@ -32,8 +33,8 @@ def write(
     found: Verification,
     how: dict[str, Any],
     wanted: Asked,
-) -> None:
-    """Write the evidence of a proof.
+) -> AbstractContextManager[None]:
+    """Write the evidence of a proof, to enclose what puts the proved model in its place: there are both, or neither.
 
     Args:
         path: the file to write.
@@ -71,9 +72,7 @@ def write(
         "regions": [asdict(region) for region in found.regions],
         "remarks": list(found.remarks),
     }
-    place = Path(path)
-    with writing(place):
-        place.write_text(json.dumps(evidence, indent=1, default=_plain) + "\n", encoding="utf-8", newline="\n")
+    return write_beside(path, json.dumps(evidence, indent=1, default=_plain) + "\n")
 
 
 def read_evidence(path: str) -> dict[str, Any]:
@@ -155,16 +154,18 @@ def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
     return said
 
 
-def digests(path: str) -> dict[str, str]:
-    """Compute the SHA-256 of a model file and of its external data files.
+def digests(path: str, draft: model_file.Draft | None = None) -> dict[str, str]:
+    """Compute the SHA-256 of a model file and of its external data files, also of those that a draft will put there.
 
     Taken when evidence is written, and again when it is checked.
     """
-    by_location = {"": _digest(path)}
-    model = model_file.read(path)
+    drafted = draft.places if draft is not None else {}
+    found = drafted.get(os.path.realpath(path), Path(path))
+    by_location = {"": _digest(found)}
     folder = str(Path(path).resolve().parent)
-    for location in external.locations(model):
-        by_location[location] = _digest(tensor_data.path(folder, location))
+    for location in external.locations(model_file.read(found)):
+        data = tensor_data.path(folder, location)
+        by_location[location] = _digest(drafted.get(os.path.realpath(data), data))
     return by_location
 
 

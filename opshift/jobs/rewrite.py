@@ -276,29 +276,22 @@ class _Job:
                 proved = replace(proved, unloaded=_explain_unloaded(self.source.model, result.model))
             if code == DONE:
                 proved = replace(proved, output=str(self.output))
-                source = self._digests()
-                with self.report(proved, self.source.model, result.model) if self.report else nullcontext():
+                report = self.report(proved, self.source.model, result.model) if self.report else nullcontext()
+                with self._write_evidence(draft, result, verification), report:
                     draft.publish()
-                if source and verification is not None:
-                    self._keep_evidence(source, result, verification)
         return code, proved
 
-    def _digests(self) -> dict[str, str]:
-        """Digest the source, before the result may replace it; empty unless evidence is asked for."""
-        if self.manner.wanted.evidence is None:
-            return {}
+    def _write_evidence(
+        self, draft: model_file.Draft, result: Result, found: Verification | None
+    ) -> AbstractContextManager[None]:
+        """Write the evidence file of a proof that holds (`--evidence`), before the result may replace the source."""
+        if self.manner.wanted.evidence is None or found is None:
+            return nullcontext()
         from opshift.jobs import evidence
 
-        return evidence.digests(str(self.model))
-
-    def _keep_evidence(self, source: dict[str, str], result: Result, found: Verification) -> None:
-        """Write the evidence file of a proof that holds (`--evidence`)."""
-        from opshift.jobs import evidence
-
-        assert self.manner.wanted.evidence is not None, "digests are only taken for it"
         how = {"grade": result.grade, "promise": True, "plain": not result.optional, "rounded_to": result.computed_in}
-        after = evidence.digests(str(self.output))
-        evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
+        before, after = evidence.digests(str(self.model)), evidence.digests(str(self.output), draft)
+        return evidence.write(self.manner.wanted.evidence, before, after, found, how, self.manner.wanted)
 
     def prove_result(self, result: Result) -> Verification:
         """Prove a result without writing it. Runs while changes are taken back."""

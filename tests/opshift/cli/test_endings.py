@@ -154,6 +154,9 @@ def test_an_older_report_stays_where_a_newer_one_cannot_take_its_place(here, cap
         ("convert in.onnx out.onnx --opset 13 --save-inputs in.onnx/x.npz", "in.onnx/x.npz cannot be written: "),
         ("convert in.onnx out.onnx --opset 13 --no-verify --report none/x.html", "none/x.html cannot be written: "),
         ("convert in.onnx out.onnx --opset 13 --no-verify --report .", ". cannot be written: Is a directory"),
+        (f"convert in.onnx {'x' * 300}.onnx --opset 13 --no-verify", f"{'x' * 300}.onnx cannot be written: "),
+        (f"convert in.onnx --out-dir {'x' * 300} --opset 13 --no-verify", f"{'x' * 300} cannot be written: "),
+        ("convert in.onnx out.onnx --opset 13 --evidence none/x.json", "none/x.json cannot be written: "),
         ("verify in.onnx in.onnx --save-inputs none/x.npz", "none/x.npz cannot be written: folder none does not exist"),
     ],
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """The evidence of a proof is written beside a result, and replayed."""
 
+import itertools
 import json
 
 import numpy as np
@@ -62,6 +63,35 @@ def test_nothing_is_written_where_nothing_is_proved(proved, tmp_path, capsys):
     source, result, _ = map(str, proved)
     assert cli.main(["convert", source, result, "--opset", "13", "--no-verify", "--evidence", "e.json"]) == 2
     assert "--evidence has no effect with --no-verify" in capsys.readouterr().err
+
+
+def test_what_cannot_be_told_of_is_not_written(proved, tmp_path, capsys):
+    source, result, _ = map(str, proved)
+    before = proved[1].read_bytes()
+    places = [tmp_path / "none" / "e.json", tmp_path / f"{'long' * 100}.json"]  # the second is only found out late
+    for output, place in itertools.product((result, str(tmp_path / "new.onnx")), places):
+        assert cli.main(["convert", source, output, "--opset", "12", "--evidence", str(place)]) == 6
+        assert f"{place} cannot be written" in capsys.readouterr().err
+    assert proved[1].read_bytes() == before
+    assert not (tmp_path / "new.onnx").exists()
+
+
+@pytest.mark.parametrize("policy", [[], ["--external-data", "all", "--threshold", "0"], ["--external-data", "keep"]])
+@pytest.mark.parametrize("place", ["in", "out"])
+def test_data_beside_the_models_are_of_the_evidence(tmp_path, monkeypatch, policy, place):
+    source = tmp_path / "in" / "m.onnx"
+    for folder in ("in", "out"):
+        (tmp_path / folder).mkdir()
+    io = {"inputs": "float[N,4] x", "outputs": "float[N,4] y", "constants": "float[4] w = {1, 2, 3, 4}"}
+    made = model("y = Mul(x, w)", 18, **io)
+    made.graph.initializer[0].raw_data = np.float32([1, 2, 3, 4]).tobytes()
+    made.graph.initializer[0].ClearField("float_data")
+    onnx.save(made, source, save_as_external_data=True, location="w.bin", size_threshold=0)
+    monkeypatch.chdir(tmp_path)
+    command = ["in/m.onnx", f"{place}/r.onnx", "--opset", "13", "--evidence", "e.json"]
+    assert cli.main(["convert", *command, *policy]) == 0
+    assert len(json.loads((tmp_path / "e.json").read_text())["models"]["after"]) == 2
+    assert cli.main(["verify", "--evidence", "e.json", *command[:2]]) == 0
 
 
 @pytest.fixture
