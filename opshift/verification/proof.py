@@ -33,7 +33,7 @@ from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
 from opshift.verification.precision import as_written
 from opshift.verification.regions import Body, Comparison, Region, names_of
 from opshift.verification.side import Side
-from opshift.verification.trees import count_trees
+from opshift.verification.trees import count_trees, sum_coefficients
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, Finding
 
 Feeds = Mapping[str, Any]
@@ -619,6 +619,8 @@ class Prover:
         names = [value.name for value in pair.before.model.graph.output]
         scores = find_scores(pair.before.model) if grade == "close" else {}
         is_tiny = label == TINY and not self._manner.promise
+        nodes = pair.before.model.graph.node
+        added, summed = (max(map(of, nodes), default=0) for of in (count_trees, sum_coefficients))
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
             x, y = (run[place] if run is not None else None for run in doubles)
             runs = Runs(
@@ -627,9 +629,9 @@ class Prover:
                 x,
                 y,
                 step=step,
-                magnitude=1.0 if is_tiny and x is None else _magnitude(values),  # kernels of Tanh add to 1
+                magnitude=max(1.0 if is_tiny and x is None else _magnitude(values), summed),  # kernels of Tanh add to 1
                 drawn=label != CAPTURED,
-                added=max(map(count_trees, pair.before.model.graph.node), default=0),
+                added=added,
             )
             one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
             if one.why and names[place] in scores:

@@ -59,6 +59,13 @@ def count_trees(node: NodeProto) -> int:
     )
 
 
+def sum_coefficients(node: NodeProto) -> float:
+    """Sum the sizes of what SVMRegressor adds in float32, often far more than what is left; 0 for another node."""
+    if default_domain(node.domain) != ML or node.op_type != "SVMRegressor":
+        return 0.0
+    return float(sum(np.abs(held.floats).sum() for held in node.attribute if held.name == "coefficients"))
+
+
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> tuple[Array, str]:
     """Draw rows for each leaf: at both ends of the numbers that lead there, and one with NaN.
 

@@ -3,10 +3,12 @@
 import numpy as np
 import onnx.helper
 import pytest
+from onnx import TensorProto
 
 from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
 from tests import pairs
+from tests.passes.operators.shared.classical.calls import call
 from tests.passes.operators.shared.classical.ensembles import (
     ML,
     MODES,
@@ -77,3 +79,21 @@ def test_sums_of_many_trees_round_as_often_as_there_are_trees():
     source = model("TreeEnsembleRegressor", np.float32, 1, {"n_targets": 1, **listed(trees, "target")}, 3)
     found = verify_sides(Side(source), Side(lowered(source)), grade="close")
     assert found.status == "equal", found.why
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_kernels_that_add_a_thousand_support_vectors_in_float32(change):
+    """What is left of sums of some thousands is less exact than a rounding of what is left."""
+    rng = np.random.default_rng(0)
+    vectors, weights = np.tile(rng.normal(size=(700, 10)), (2, 1)), np.repeat([10.0, -10.0], 700)
+    vectors[700:] += rng.normal(size=(700, 10)) / 30
+    held = {"kernel_type": "RBF", "kernel_params": [0.1, 0.0, 3.0], "rho": [0.05], "n_supports": 1400}
+    source, other = (
+        call(
+            "SVMRegressor", [np.zeros((1, 10), np.float32)], [(TensorProto.FLOAT, 2)],
+            support_vectors=vectors.ravel().tolist(), coefficients=coefficients.tolist(), **held,
+        )
+        for coefficients in (weights, np.where((np.arange(1400) == 700) & change, -9.5, weights))
+    )  # fmt: skip
+    found = verify_sides(Side(source), Side(lowered(other)), grade="close")
+    assert found.status == ("different" if change else "equal"), found.why
