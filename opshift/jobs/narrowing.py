@@ -11,8 +11,9 @@ from opshift.passes.goals import Goal
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.inputs.writing import write_into_copy
 from opshift.passes.model.messages import ModelProto, TensorProto
+from opshift.passes.model.named_types import named_types
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import KEEP, Types, Undoing, change, check_names
+from opshift.passes.types.door import BUDGETS, KEEP, Types, Undoing, change, check_names
 from opshift.verification.feeding.asked import Asked, check_inputs, remaining
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
@@ -160,6 +161,8 @@ def _widen(source: Side, after: Side, types: Types) -> Verification:
     """Prove a change to wider types: run both models, and compare how far outputs move."""
     from opshift.verification.feeding.asked import DRAWN
 
+    if TensorProto.BFLOAT16 in types.mapping and TensorProto.BFLOAT16 in named_types(source.model):  # whose noise goes
+        types = replace(types, budgets={"": BUDGETS[TensorProto.BFLOAT16], **types.budgets})
     measured = compare(source, after, types, DRAWN)
     if measured.why:
         return Verification(UNVERIFIED, why=measured.why)

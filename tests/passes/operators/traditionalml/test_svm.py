@@ -150,3 +150,12 @@ def test_scores_are_not_lost_in_sums_of_one_class_after_the_other(operator):
     away = ((X[:, None].astype(np.float64) - vectors) ** 2).sum(axis=2)
     expected = np.exp(-np.float32(0.05).astype(np.float64) * away) @ weights + 0.25
     np.testing.assert_allclose(scores, -expected if operator == "SVMClassifier" else expected, rtol=1e-5, atol=6e-5)
+
+
+@pytest.mark.parametrize("count", [6, 1600])
+def test_infinity_is_infinitely_far_from_support_vectors(count):
+    vectors = np.random.default_rng(2).normal(size=(count, 3)).ravel().tolist()
+    options = pairs(2, [count // 2] * 2, False, support_vectors=vectors, coefficients=[1.0, -1.0] * (count // 2))
+    rows = X[:5].copy()
+    rows[[0, 1, 2, 3], [1, 2, 0, 1]] = np.nan, np.inf, -np.inf, 1e30
+    check("SVMClassifier", [rows], opsets=(17,), **options, **NEAR)
