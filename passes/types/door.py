@@ -9,9 +9,10 @@ from opshift.passes.types.formats import FORMATS, as_floats, round_array
 from opshift.passes.types.masks import MOVING
 from opshift.passes.types.simulating import simulate
 from opshift.passes.types.undoing import Undoing
-from opshift.passes.types.wanted import KEEP, Range, Seen, Types, check_names, types, types_of_target
+from opshift.passes.types.wanted import BUDGETS, KEEP, Range, Seen, Types, check_names, types, types_of_target
 
 __all__ = [
+    "BUDGETS",
     "FORMATS",
     "KEEP",
     "MOVING",
