@@ -142,7 +142,8 @@ def _distances(build: Builder, x: str, vectors: Any) -> str:
     own = build.ReduceSum(build.Mul(x, x), [1], keepdims=1)
     doubled = build.MatMul(x, build.constant(-2 * vectors.T, T.FLOAT))
     found = build.Add(build.Add(own, doubled), build.constant((vectors * vectors).sum(axis=1), T.FLOAT))
-    return str(build.Relu(found))
+    finite = build.Less(own, build.constant(np.inf, T.FLOAT))  # infinity is infinitely far, not inf - inf
+    return str(build.Where(finite, build.Relu(found), own))
 
 
 def _scores_of_pairs(node: Node, sizes: list[int], pairs: list[tuple[int, int]]) -> str:
