@@ -187,13 +187,13 @@ def pad_in_convolution(call: Call) -> Outcome:
 @rule("Conv")
 def leave_out_unreached_padding(call: Call) -> Outcome:
     """IREE 3.13 takes the window for as wide as the padded data if the result has one element."""
-    pads, dims, weights = call.attribute("pads"), call.shape(0), call.shape(1)
-    if not pads or dims is None or weights is None or call.attribute("auto_pad", "NOTSET") != "NOTSET":
+    pads, strides = call.attribute("pads"), call.attribute("strides")
+    if not pads or not strides or max(strides) == 1 or call.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return None  # windows of stride 1 reach all, so that nobody has to infer shapes
+    count, dims, weights = len(pads) // 2, call.shape(0), call.shape(1)
+    if dims is None or weights is None or not len(dims) == len(weights) == count + 2:
         return None
-    count = len(pads) // 2
-    if not len(dims) == len(weights) == count + 2:
-        return None
-    strides, dilations = (call.attribute(name) or [1] * count for name in ("strides", "dilations"))
+    dilations = call.attribute("dilations") or [1] * count
     fewer = list(pads)
     for axis, (size, window) in enumerate(zip(dims[2:], weights[2:], strict=True)):
         if isinstance(size, int) and isinstance(window, int):
