@@ -80,7 +80,7 @@ def test_equal_in_onnxruntime(name):
         assert_near(OnnxRuntime(source).run(fed), OnnxRuntime(result).run(fed))
 
 
-@pytest.mark.parametrize("name", pairs.some([name for name in store.names() if "words" not in name], 3))
+@pytest.mark.parametrize("name", pairs.some([name for name in store.names() if "words" not in name], 6))
 def test_openvino_runs_what_is_made(name, tmp_path):
     openvino = pytest.importorskip("openvino")
     model, feeds = store.read(name)
@@ -143,7 +143,9 @@ def test_an_empty_batch_stays_one(name):
     assert_near(OnnxRuntime(source).run(empty), OnnxRuntime(result).run(empty))
 
 
-@pytest.mark.parametrize("name", ["tree_two_targets", "lightgbm_missing", "xgboost_missing"])
+@pytest.mark.parametrize(
+    "name", ["tree_two_targets", pytest.param("lightgbm_missing", marks=pytest.mark.long), "xgboost_missing"]
+)
 def test_mnn_gets_no_comparison_that_it_computes_wrongly(name):
     model, feeds = store.read(name)
     result = inlining((), target="mnn-3.6").run(model).model
