@@ -620,7 +620,7 @@ class Prover:
         scores = find_scores(pair.before.model) if grade == "close" else {}
         is_tiny = label == TINY and not self._manner.promise
         nodes = pair.before.model.graph.node
-        added, summed = (max(map(of, nodes), default=0) for of in (count_trees, sum_coefficients))
+        added, summed = max(map(count_trees, nodes), default=0), max(map(sum_coefficients, nodes), default=0.0)
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
             x, y = (run[place] if run is not None else None for run in doubles)
             runs = Runs(
