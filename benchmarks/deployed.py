@@ -25,6 +25,7 @@ from opshift.passes.inlining import definable
 from opshift.passes.inputs.wanted import parse_wanted as fixed
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import is_fixed
 
 from benchmarks.tried import Subject, files
 from opshift.probing import installed
@@ -94,7 +95,12 @@ def exported() -> Iterator[Subject]:
             export = ordered[-1] if place % 2 == 0 else ordered[place // 2 % len(ordered)]
             place += 1
             name = f"{family}, {export.exporter}, opset {export.opset}"
-            yield Subject(framework, name, export.model, export.feeds)
+            sizes = tuple(
+                f"{value.name}:{','.join(map(str, export.feeds[value.name].shape))}"
+                for value in export.model.graph.input
+                if value.name in export.feeds and not all(map(is_fixed, value.type.tensor_type.shape.dim))
+            )
+            yield Subject(framework, name, export.model, export.feeds, sizes)
 
 
 def measure(
