@@ -28,7 +28,7 @@ class Limit:
         ranks: the ranks that its first input may have; empty for all.
         numbers: whether every input size must be fixed.
         read: the outputs, by their formal names, that the model has to read.
-        given: the optional inputs, by their formal names, that a call has to have.
+        given: the optional inputs, by their formal names, and attributes that a call has to have.
         copied: the ranks of results that an Identity has to copy where they are outputs of the model.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.

@@ -78,7 +78,7 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
         return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
     given = {parameter.name for parameter, name in zip(schema.inputs, node.input, strict=False) if name}
     if limit.given:
-        return not given.issuperset(limit.given)
+        return not given.union(attribute.name for attribute in node.attribute).issuperset(limit.given)
     return bool(find_refused_value(limit, node, schema)) or not given.isdisjoint(limit.unused)
 
 
@@ -282,6 +282,14 @@ def _spell_squeeze(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     return [reduced, squeezed] if dynamic else [constant, reduced, squeezed]
 
 
+def _spell_mode(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Pad with the mode that it has by default."""
+    spelled = NodeProto()
+    spelled.CopyFrom(node)
+    spelled.attribute.append(make_attribute("mode", "constant"))
+    return [spelled]
+
+
 def _spell_bounds(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """The largest number as the bound that a Clip of floats lacks, which ONNX defines for it."""
     kind = scope.elem_type(node.input[0])
@@ -452,6 +460,7 @@ _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
     "initial_h": ("Gave an LSTM zeros as its initial states", frozenset({"LSTM"}), _spell_zero_states),
     "max": ("Gave Clip the largest number as the bound that it lacks", frozenset({"Clip"}), _spell_bounds),
+    "mode": ("Wrote the default mode of Pad", frozenset({"Pad"}), _spell_mode),
     "roi": ("Left out the unused region of Resize", frozenset({"Resize"}), _leave_out_region),
     "steps": ("Replaced steps of Slice by Reshape and Slice", frozenset({"Slice"}), _spell_steps),
 }

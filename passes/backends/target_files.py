@@ -233,7 +233,8 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         declared = [s for v in schemas.versions(domain, op) if (s := schemas.schema(domain, op, v)) is not None]
         if attribute and not any(attribute in schema.attributes for schema in declared):
             raise ValueError(f"{op} has no attribute {attribute}")
-        for name in (*constant, *unused, *read, *given):
+        attributes = {name for schema in declared for name in schema.attributes}
+        for name in (*constant, *unused, *read, *(name for name in given if name not in attributes)):
             if not any(name == p.name for schema in declared for p in (*schema.inputs, *schema.outputs)):
                 raise ValueError(f"{op} has no input or output {name}")
     return Limit(

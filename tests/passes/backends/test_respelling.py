@@ -226,6 +226,16 @@ def test_a_clip_without_a_bound_gets_the_largest_number(bounds, opset):
     np.testing.assert_array_equal(run(result.model), run(source), strict=True)
 
 
+@pytest.mark.parametrize("opset", [11, 18])
+def test_the_default_mode_of_a_pad_is_written(opset):
+    body = 'p = Constant<value = int64[4] {1, 0, 0, 2}>() y = Pad(x, p) z = Pad<mode = "edge">(x, p)'
+    source = parse(body, x="float[2,3]", y="float[3,5]", opset=opset)
+    result = respell(source, Backend("spells-1", limits=(Limit(frozenset({("", "Pad")}), given=("mode",)),)))
+    assert [[a.s for a in node.attribute] for node in result.model.graph.node[1:]] == [[b"constant"], [b"edge"]]
+    onnx.checker.check_model(result.model, full_check=True)
+    np.testing.assert_array_equal(run(result.model), run(source), strict=True)
+
+
 STEPS = Backend("walks-1", limits=(Limit(frozenset({("", "Slice")}), unused=("steps",)),))
 
 
