@@ -74,10 +74,12 @@ def _find_input(details, place, name):
 
 
 def _turn(array, dims):
-    """An array in its declared sizes, if these are known and it holds them with its channels last."""
+    """An array in its declared sizes, if these are known and it holds them with its channels, or a 1, elsewhere."""
     known = all(isinstance(size, int) for size in dims)
     if not known or list(array.shape) == list(dims):
         return array
+    if [size for size in array.shape if size != 1] == [size for size in dims if size != 1]:
+        return array.reshape(dims)
     first = np.moveaxis(array, -1, 1) if array.ndim > 2 else array
     return first if list(first.shape) == list(dims) else array
 
