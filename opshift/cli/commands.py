@@ -213,7 +213,8 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
             raise ValueError("--try runs one model at a time: leave out --jobs and --backend")
         return _rewrite_all(options, goal, manner)
     output = outputs.output(options, _LABELS.get(options.command, goal.label))
-    outputs.look(options.report, _file(options.save_inputs), options.evidence)
+    models = [options.model, output, *([options.other] if options.command == "merge" else [])]
+    outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
     with working(options):
         report = partial(_write_report, options) if options.report else None
         code, outcome = rewrite(Path(options.model), output, goal, manner, report)
@@ -324,7 +325,7 @@ def verify(options: argparse.Namespace) -> int:
 
     if options.evidence and os.path.exists(options.evidence):
         return _repeat_proof(options)
-    outputs.look(options.report, _file(options.save_inputs), options.evidence)
+    outputs.look(options.report, _file(options.save_inputs), options.evidence, models=(options.before, options.after))
     with working(options):
         before, after = (_side(path) for path in (options.before, options.after))
         for side in (before, after):
@@ -357,7 +358,7 @@ def diff(options: argparse.Namespace) -> int:
     """Run `opshift diff`: print how two models differ."""
     from opshift.jobs.difference import difference
 
-    outputs.look(options.report)
+    outputs.look(options.report, models=(options.before, options.after))
     with working(options):
         one, other = (_side(path) for path in (options.before, options.after))
         for side in (one, other):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from opshift.files import formats
@@ -62,9 +63,18 @@ def weights(model: str, output: str) -> Path:
     return found
 
 
-def look(*paths: str | None) -> None:
-    """Raise `CannotWrite` for files that could not be written beside the model once that is there."""
+def look(*paths: str | None, models: Iterable[str | Path] = ()) -> None:
+    """Look at files that are written beside a model.
+
+    Raises:
+        ValueError: two are the same, or one is a model that is read or written.
+        CannotWrite: one could not be written once the model is there.
+    """
+    taken = {os.path.realpath(model) for model in models}
     for path in filter(None, paths):
+        if os.path.realpath(path) in taken:
+            raise ValueError(f"{path} is the path of another file of this command: give another one")
+        taken.add(os.path.realpath(path))
         with writing(path):
             _look_for_folder(path)
             if os.path.isdir(path):

@@ -123,6 +123,14 @@ def locations(model: ModelProto) -> list[str]:
     return list(dict.fromkeys(tensor_data.place(tensor).location for tensor in external(model)))
 
 
+def check_output(output: Path, model: ModelProto, folder: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` if a model would be written over the weights of one that is read."""
+    if output.exists():
+        for place in (Path(folder, location) for location in locations(model)):
+            if place.exists() and place.samefile(output):
+                raise ValueError(f"{output} holds the weights of the input: give another path")
+
+
 def check(model: ModelProto, folder: str | os.PathLike[str]) -> None:
     """Raise `InvalidModel` for external data outside of the folder, or outside of their files as far as those exist.
 

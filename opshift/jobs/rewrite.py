@@ -76,9 +76,11 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_import_change, imported))
         folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
+        external.check_output(output, source, folder)
         prepared = _prepare(source, model, manner)
         if prepared is not None:
             first, source, folder = source, prepared.model, prepared.folder
+            external.check_output(output, source, folder)
             read, manner = (*read, *prepared.changes), replace(manner, wanted=_inputs_for_prepared(prepared, goal))
             seconds["prepare"] = perf_counter() - started - seconds["read"]
             if prepared.stop is not None:

@@ -48,7 +48,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
 
     Raises:
         InvalidModel: the model, or its data, cannot be read.
-        ValueError: `least` is below 1.
+        ValueError: `least` is below 1, or the output is a file of weights.
         CannotWrite: the output cannot be written.
     """
     if least < 1:
@@ -56,6 +56,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
     progress.tell(f"read {Path(path).name}")
     model = model_file.read(path)
     convert.check_model(model)
+    external.check_output(output, model, Path(path).resolve().parent)
     with process.ours():
         done = stripping.strip(model, str(Path(path).resolve().parent), least)
     before, shortened = _size(path, model), 0

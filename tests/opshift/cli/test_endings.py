@@ -10,7 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 
 import opshift
@@ -142,6 +144,53 @@ def test_an_older_report_stays_where_a_newer_one_cannot_take_its_place(here, cap
     assert run(capsys, "convert in.onnx out.onnx --opset 13 --no-verify --report page.html")[0] == 6
     assert Path("page.html").read_text() == "of yesterday"
     assert sorted(os.listdir()) == ["in.onnx", "page.html"]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "convert data.onnx weights.bin --opset 13",
+        "convert data.onnx weights.bin --opset 13 --external-data none --no-verify",
+        "optimize data.onnx weights.bin",
+        "extract data.onnx weights.bin --to a",
+        "merge in.onnx data.onnx weights.bin",
+        "merge data.onnx in.onnx weights.bin",
+        "strip data.onnx weights.bin",
+    ],
+)
+def test_a_model_is_not_written_over_the_weights_of_another(here, capsys, typed):
+    source = model("a = Abs(x) y = Add(a, w)", 18, inputs="float[N,3] x", outputs="float[N,3] y")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    onnx.save(source, "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(model("y = Neg(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y"), "in.onnx")
+    before = Path("weights.bin").read_bytes()
+    code, _, err = run(capsys, typed)
+    assert (code, err) == (2, "opshift: weights.bin holds the weights of the input: give another path\n")
+    assert Path("weights.bin").read_bytes() == before
+    assert sorted(os.listdir()) == ["data.onnx", "in.onnx", "weights.bin"]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "convert in.onnx out.onnx --opset 13 --evidence in.onnx",
+        "convert in.onnx out.onnx --opset 13 --evidence ./out.onnx",
+        "convert in.onnx out.onnx --opset 13 --report in.onnx",
+        "convert in.onnx --in-place --opset 13 --report in.onnx",
+        "convert in.onnx out.onnx --opset 13 --report x.json --evidence x.json",
+        "merge in.onnx same.onnx out.onnx --report same.onnx",
+        "verify in.onnx same.onnx --report same.onnx",
+        "diff in.onnx same.onnx --report in.onnx",
+    ],
+)
+def test_what_is_written_beside_a_model_is_another_file(here, capsys, typed):
+    before = Path("in.onnx").read_bytes()
+    Path("same.onnx").write_bytes(before)
+    code, _, err = run(capsys, typed)
+    assert code == 2
+    assert err.endswith(" is the path of another file of this command: give another one\n")
+    assert Path("in.onnx").read_bytes() == Path("same.onnx").read_bytes() == before
+    assert sorted(os.listdir()) == ["in.onnx", "same.onnx"]
 
 
 @pytest.mark.parametrize(
