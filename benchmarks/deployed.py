@@ -23,7 +23,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement
 from opshift.passes.inlining import definable
 from opshift.passes.inputs.wanted import parse_wanted as fixed
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed
 
@@ -76,7 +76,7 @@ class Row:
 
 
 def _held(model: ModelProto, names: set[str]) -> tuple[str, ...]:
-    called = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
+    called = {(normalize_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
     return tuple(sorted(op for domain, op in called if not domain and op in names and definable.is_defined("", op)))
 
 

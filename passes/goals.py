@@ -16,7 +16,7 @@ from opshift.passes.inputs.wanted import Values, Wanted
 from opshift.passes.inputs.wanted import parse_wanted as fixed
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
-from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, default_domain
+from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import elem_type_of
 from opshift.passes.model.validity import is_theirs, missing_of
@@ -446,7 +446,7 @@ class Goal:
         """Whether a refusal is about an operator that the backend lacks, or one of another domain that must go: other
         opsets do not help then.
         """
-        op = default_domain(refusal.domain), refusal.op
+        op = normalize_domain(refusal.domain), refusal.op
         if self.reader is None or self.portable:
             return bool(self.portable and op[0])
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))

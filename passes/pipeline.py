@@ -11,7 +11,7 @@ from opshift.passes import bridge
 from opshift.passes.goals import Goal, Refinement, conversion, convert_version_goal, folding, with_options, with_types
 from opshift.passes.inputs.sizes import BatchSize, Sizes
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.stages.operator_names import as_names, parse_operator, unknown
 from opshift.passes.targets import Target
 
@@ -59,7 +59,7 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A model without calls of these functions, and whether there were any functions."""
-        known = {(default_domain(domain), name) for domain, name, _ in model.functions}
+        known = {(normalize_domain(domain), name) for domain, name, _ in model.functions}
         if self.functions is not None:
             for name in as_names(self.functions):
                 if parse_operator(name) not in known:

@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, TypeAlias
 
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.passes.spelling import hint
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def resolve_target(target: Target) -> tuple[dict[str, int], int | None]:
     if isinstance(target, Mapping):
         if not target:
             raise ValueError("the target file has no opset")
-        return {default_domain(d): _check_opset(d, _opset(v)) for d, v in target.items()}, None
+        return {normalize_domain(d): _check_opset(d, _opset(v)) for d, v in target.items()}, None
     if target == "latest":
         return {"": schemas.latest()}, None
     backend = find_backend(target)

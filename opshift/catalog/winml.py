@@ -23,7 +23,7 @@ from typing import Any
 from opshift.passes.backends import door as backends
 from opshift.passes.backends.door import MeasuredCall, Types
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import AttributeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 
@@ -80,7 +80,7 @@ def table(path: str, rows: Callable[[], Mapping[str, list[Any]]]) -> Table | Non
         return None
     columns = dict(rows())
     ran = [compiled and ended for compiled, ended in columns.pop("compile_run_success")]
-    found = Table((default_domain(named["domain"]), named["op"]), int(named["version"]), any(ran))
+    found = Table((normalize_domain(named["domain"]), named["op"]), int(named["version"]), any(ran))
     for name, cells in columns.items():
         given = columns.get(f"{name.removesuffix('_is_constant')}_is_none") if name.endswith("_is_constant") else None
         seen: dict[str, bool] = {}

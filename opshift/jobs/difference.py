@@ -19,7 +19,14 @@ from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, tensor_data, tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, default_domain
+from opshift.passes.model.messages import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    normalize_domain,
+)
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shape, type_text
 from opshift.verification.side import Side
@@ -143,7 +150,7 @@ class _Nodes:
     def op(self, k: int) -> str:
         """Name the operator of a node, with its domain."""
         node = self.pieces.nodes[k]
-        domain = default_domain(node.domain)
+        domain = normalize_domain(node.domain)
         return f"{text(domain)}::{text(node.op_type)}" if domain else text(node.op_type)
 
     def name(self, k: int) -> str:
@@ -154,7 +161,7 @@ class _Nodes:
         """Collect the constants of the graph: initializers and Constant nodes. Runs before nodes are compared."""
         constants = dict(self.pieces.held)
         for node in self.pieces.nodes:
-            if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
+            if node.op_type == "Constant" and not normalize_domain(node.domain) and node.output:
                 tensor = tensors.of_constant(node)
                 if tensor is not None:
                     constants[node.output[0]] = tensor

@@ -9,7 +9,7 @@ from opshift.jobs.outcome import text
 from opshift.passes.backends.door import find_foreign_operators
 from opshift.passes.goals import Goal
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import census
 from opshift.passes.model.validity import is_theirs
 
@@ -34,7 +34,7 @@ def fates(model: ModelProto, folder: str | None) -> Fates:
     """Find what `--portable` would do to each operator that is neither ONNX's nor a function of the model."""
     opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
     foreign = find_foreign_operators(model)
-    vendor_ops = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
+    vendor_ops = {op for op in calls if (normalize_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
     if not vendor_ops:
         return {}
     tried = Goal(portable=True).run(model, folder)

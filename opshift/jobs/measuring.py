@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from opshift.passes import progress
 from opshift.passes.model import tensor_data, tensors
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
 from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, round_array, simulate
@@ -242,7 +242,7 @@ def _list_watched(model: ModelProto) -> list[str]:
     computed = [
         name
         for node in model.graph.node
-        if default_domain(node.domain) or node.op_type not in ("Constant", "Shape", "Size")
+        if normalize_domain(node.domain) or node.op_type not in ("Constant", "Shape", "Size")
         for name in node.output
         if name
     ]
@@ -375,7 +375,7 @@ def _find_deciding(model: ModelProto) -> Iterator[NodeProto]:
     Runs before the source is run to see its values.
     """
     for node in model.graph.node:
-        if not default_domain(node.domain) and (node.op_type in _CHOOSING or _to_integer(node)):
+        if not normalize_domain(node.domain) and (node.op_type in _CHOOSING or _to_integer(node)):
             yield node
 
 

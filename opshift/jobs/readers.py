@@ -11,7 +11,7 @@ from opshift.passes import progress
 from opshift.passes.backends.door import Backend, obstacles
 from opshift.passes.backends.door import targets as known
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import census
 
 RARE = 1 / 3
@@ -62,8 +62,8 @@ def rare_operators(model: ModelProto) -> dict[str, int]:
     newest = [versions[-1] for versions in _group_targets().values()]
     opset, found = opsets(model), dict[str, int]()
     for domain, op in census([*model.functions, model.graph])[1]:
-        domain = default_domain(domain)
-        if any((default_domain(function.domain), function.name) == (domain, op) for function in model.functions):
+        domain = normalize_domain(domain)
+        if any((normalize_domain(function.domain), function.name) == (domain, op) for function in model.functions):
             continue
         lacking = sum(not backend.has(domain, op, backend.opset or opset.get(domain, 1)) for backend in newest)
         if lacking > RARE * len(newest):

@@ -11,7 +11,7 @@ from opshift.passes.backends.door import Value
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, normalize_domain
 from opshift.probing.retyped import Base, Oracle
 from opshift.probing.samples import Sample, bind
 
@@ -164,7 +164,7 @@ def _value(sample: Sample, name: str) -> Any:
 
 
 def _call_and_schema(sample: Sample) -> tuple[NodeProto | None, schemas.Schema | None]:
-    node = next((n for n in sample.model.graph.node if (default_domain(n.domain), n.op_type) == sample.op), None)
+    node = next((n for n in sample.model.graph.node if (normalize_domain(n.domain), n.op_type) == sample.op), None)
     return node, schemas.schema(*sample.op, opsets(sample.model).get(sample.op[0], 1))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from opshift.files import external, model_file
 from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, normalize_domain
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
@@ -48,7 +48,7 @@ def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
         if node.input and next(subgraphs(node), None) is None:
             shape = scope.shape(node.input[0])
             rank = None if shape is None else len(shape)
-            key = (default_domain(node.domain), node.op_type, rank, scope.elem_type(node.input[0]))
+            key = (normalize_domain(node.domain), node.op_type, rank, scope.elem_type(node.input[0]))
             kinds.setdefault(key, node)
     names = {name for node in kinds.values() for name in (*node.input, *node.output) if name in pieces.makers}
     wanted = sorted(names)
@@ -64,7 +64,9 @@ def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
             output.type.CopyFrom(_type(values[output.name]))
         feeds = {value.name: values[value.name] for value in piece.graph.input}
         expected = [values[name] for name in made]
-        found.append(Sample(node.name, (default_domain(node.domain), node.op_type), piece, feeds, expected, 1e-3, 1e-6))
+        found.append(
+            Sample(node.name, (normalize_domain(node.domain), node.op_type), piece, feeds, expected, 1e-3, 1e-6)
+        )
     return [case for case in found if len(case.model.graph.node) == 1]
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.probing.samples import Sample, bind
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
@@ -47,7 +47,7 @@ def _sample(line: str) -> Sample:
     for value, array in zip(model.graph.output, expected, strict=True):
         value.type.CopyFrom(_type(array))
     node = model.graph.node[0]
-    op = default_domain(node.domain), node.op_type
+    op = normalize_domain(node.domain), node.op_type
     return bind(Sample(line, op, model, feeds, expected, 1e-3, 1e-5), set(list(feeds)[1:]))
 
 

@@ -16,7 +16,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
@@ -135,7 +135,7 @@ def measure(
         groups = {op: spread(plain[op] or samples, _QUICK) for op, samples in groups.items()}
     witnesses: dict[Op, list[Sample]] = {}
     for sample in list_exported("pytorch-converted", "pytorch-operator", "simple"):
-        for op in {(default_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
+        for op in {(normalize_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
             witnesses.setdefault(op, []).append(sample)
     findings = kept.read(keep)
     for place, (op, samples) in enumerate(sorted(groups.items())):
@@ -260,7 +260,7 @@ def _convert_samples(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[
 
 
 def _node(model: ModelProto, op: Op) -> NodeProto | None:
-    return next((n for n in model.graph.node if (default_domain(n.domain), n.op_type) == op), None)
+    return next((n for n in model.graph.node if (normalize_domain(n.domain), n.op_type) == op), None)
 
 
 def _stamp(sample: Sample, domain: str, stamp: int) -> Sample:
@@ -268,7 +268,7 @@ def _stamp(sample: Sample, domain: str, stamp: int) -> Sample:
     model.CopyFrom(sample.model)
     model.ir_version = min(model.ir_version, schemas.ir_version(domain, stamp))
     for entry in model.opset_import:
-        if default_domain(entry.domain) == domain:
+        if normalize_domain(entry.domain) == domain:
             entry.version = stamp
     return replace(sample, model=model)
 

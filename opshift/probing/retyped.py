@@ -12,7 +12,7 @@ from opshift.passes.backends.door import Types
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import ELEMENT_TYPES, tensor_type, type_text
 from opshift.probing.samples import Sample, bind
@@ -337,5 +337,5 @@ def _declaring(sample: Sample, values: list[Any], kind: str) -> Sample:
 def _call_and_schema(sample: Sample) -> tuple[NodeProto | None, schemas.Schema | None]:
     """The node that a sample is about, and its schema."""
     domain, op = sample.op
-    node = next((n for n in sample.model.graph.node if (default_domain(n.domain), n.op_type) == sample.op), None)
+    node = next((n for n in sample.model.graph.node if (normalize_domain(n.domain), n.op_type) == sample.op), None)
     return node, schemas.schema(domain, op, opsets(sample.model).get(domain, 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.probing.worker import Task
 
@@ -77,7 +77,7 @@ def list_published(*, whole: bool = False) -> Iterator[Sample]:
         if test.model is None or not test.data_sets or not test.model.graph.node:
             continue
         node = test.model.graph.node[0]
-        op = default_domain(node.domain), node.op_type
+        op = normalize_domain(node.domain), node.op_type
         if not whole and (len(test.model.graph.node) > 1 or op in _RANDOM or op[0] not in ("", "ai.onnx.ml")):
             continue
         for inputs, outputs in test.data_sets[:1]:

@@ -12,7 +12,7 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.changes import Result
 from opshift.passes.goals import Goal
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.stages.operator_names import parse_operator
@@ -312,7 +312,7 @@ class _Trying:
         source = self._remedies.fix_sizes
         scope = self._scope
         for node in source.graph.node:
-            if (default_domain(node.domain), node.op_type) == parse_operator(op) and node.input:
+            if (normalize_domain(node.domain), node.op_type) == parse_operator(op) and node.input:
                 dims = scope.shape(node.input[0])
                 if dims is None:
                     return "with input of unknown rank", True
@@ -330,5 +330,5 @@ def _calls(model: ModelProto, op: str) -> Iterator[object]:
         node
         for body in bodies(model)
         for node in body.node
-        if (default_domain(node.domain), node.op_type) == parse_operator(op)
+        if (normalize_domain(node.domain), node.op_type) == parse_operator(op)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 
 _WORD = re.compile(r"[^\s'\"`,;()\[\]{}=]+")
@@ -19,7 +19,7 @@ def find_blamed(words: str, model: ModelProto) -> tuple[str, ...]:
     operators: set[str] = set()
     for body in bodies(model):
         for node in body.node:
-            domain = default_domain(node.domain)
+            domain = normalize_domain(node.domain)
             op = f"{domain}::{node.op_type}" if domain else node.op_type
             operators.add(op)
             if node.name:

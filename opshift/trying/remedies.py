@@ -13,7 +13,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.inlining import definable
 from opshift.passes.inputs.wanted import Wanted, parse_wanted
 from opshift.passes.model import imports, schemas
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
 from opshift.passes.specialization.door import functions_calling, unroll
 from opshift.passes.stages.operator_names import parse_operator
@@ -160,13 +160,13 @@ class Remedies:
     def _expand_lacking(self) -> Iterator[Remedy]:
         """What the target's file says is missing, and can be expanded: the file may have been left aside."""
         backend = self.goal.backend
-        for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
+        for domain, op in sorted({(normalize_domain(d), op) for d, op in census(self._bodies)[1]}):
             if backend is not None and not backend.has(domain, op, self.opset) and definable.is_defined(domain, op):
                 yield _expanding(1, f"{domain}::{op}" if domain else op)
 
     def rest(self) -> Iterator[Remedy]:
         """All that can be expanded, and that an importer may not have."""
-        for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
+        for domain, op in sorted({(normalize_domain(d), op) for d, op in census(self._bodies)[1]}):
             if min(schemas.versions(domain, op), default=99) > _WIDELY and definable.is_defined(domain, op):
                 yield _expanding(4, f"{domain}::{op}" if domain else op)
 

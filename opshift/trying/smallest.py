@@ -11,7 +11,7 @@ from opshift.files import external, stripping
 from opshift.files.writing import scratch, writing
 from opshift.passes import progress
 from opshift.passes.analysis.scope import open_main_graph
-from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, normalize_domain
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import tensor_type
@@ -58,11 +58,11 @@ class Piece:
         """The nodes of the graphs that the node at fault holds, and of the functions that these, or it, call."""
         if self.node is None:
             return
-        functions = {(default_domain(function.domain), function.name): function for function in self.model.functions}
+        functions = {(normalize_domain(function.domain), function.name): function for function in self.model.functions}
         pending = [self.node]
         while pending:
             node = pending.pop()
-            called = functions.pop((default_domain(node.domain), node.op_type), None)
+            called = functions.pop((normalize_domain(node.domain), node.op_type), None)
             inner: list[Body] = [graph for _, _, graph in subgraphs(node)]
             for body in [*inner, called] if called is not None else inner:
                 yield from body.node
@@ -76,7 +76,7 @@ class Piece:
 
 def operator_of(node: NodeProto) -> str:
     """The operator that a node calls, as `Name` or `domain::Name`."""
-    domain = default_domain(node.domain)
+    domain = normalize_domain(node.domain)
     return f"{domain}::{node.op_type}" if domain else node.op_type
 
 

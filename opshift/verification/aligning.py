@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opshift.passes.model import tensor_data
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import may_hold, own_names, subgraphs, with_nested
 from opshift.passes.records import replace
 from opshift.verification.parts import rename
@@ -66,7 +66,7 @@ def _number_values(body: Body, numbers: dict[Any, int]) -> dict[str, int]:
         if any(name in body.constants for name in node.output):
             continue
         reads = [found.get(name, -1) for name in node.input]
-        if node.op_type == "Identity" and not default_domain(node.domain):
+        if node.op_type == "Identity" and not normalize_domain(node.domain):
             found[node.output[0]] = reads[0]
             continue
         if node.op_type in _EITHER_ORDER:
@@ -87,9 +87,9 @@ def _operator(node: NodeProto, body: Body, numbers: Mapping[str, int]) -> tuple[
         rename(copy, {name: f"~{numbers.get(name, -1)}" for name in reads})
         node = copy
     attributes = sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
-    function = body.functions.get((default_domain(node.domain), node.op_type, node.overload))
+    function = body.functions.get((normalize_domain(node.domain), node.op_type, node.overload))
     text = function.SerializeToString(deterministic=True) if function is not None else b""
-    return default_domain(node.domain), node.op_type, text, len(node.output), len(node.input), *attributes
+    return normalize_domain(node.domain), node.op_type, text, len(node.output), len(node.input), *attributes
 
 
 def _content(tensor: TensorProto, side: Side) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass
 from opshift.verification import trees
@@ -405,7 +405,7 @@ def _find_inputs_used_as_places(parts: Sequence[ModelProto], without: Collection
     for part in parts:
         for body in bodies(part):
             for node in reversed(body.node):
-                is_known = not default_domain(node.domain) and node.op_type not in without
+                is_known = not normalize_domain(node.domain) and node.op_type not in without
                 taken = _PLACES.get(node.op_type, set()) if is_known else set()
                 if node.op_type.startswith("Reduce"):
                     taken = {1}

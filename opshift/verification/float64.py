@@ -14,7 +14,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import bodies
 from opshift.verification.engines import EngineError, OnnxRuntime, Session
@@ -31,7 +31,7 @@ def open_wide(model: ModelProto) -> Session | None:
 
     The proof runs this to tell rounding from errors. Operators of ai.onnx.ml yield float32 whatever they are given.
     """
-    if any(default_domain(node.domain) == "ai.onnx.ml" for body in bodies(model) for node in body.node):
+    if any(normalize_domain(node.domain) == "ai.onnx.ml" for body in bodies(model) for node in body.node):
         return None
     try:
         return OnnxRuntime(widen(model))
@@ -77,7 +77,7 @@ def widen_value(value: Any) -> Any:
 
 def _widen_node(node: NodeProto) -> None:
     """Change the types that a node names to double: those of Cast, constants and random generators. Part of `widen`."""
-    if default_domain(node.domain):
+    if normalize_domain(node.domain):
         return
     for attribute in node.attribute:
         if attribute.name == _TYPES.get(node.op_type) and attribute.i in NARROW:

@@ -15,7 +15,7 @@ from opshift.passes.model.messages import (
     ModelProto,
     NodeProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import own_names, subgraphs, with_nested
 from opshift.passes.records import dataclass
@@ -54,11 +54,11 @@ class InnerPair:
         import numpy as np
 
         given = [values.get(name) for name in self.node.input]
-        if self.node.op_type == "Loop" and not default_domain(self.node.domain):
+        if self.node.op_type == "Loop" and not normalize_domain(self.node.domain):
             given = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
-        elif self.node.op_type == "Scan" and not default_domain(self.node.domain):
+        elif self.node.op_type == "Scan" and not normalize_domain(self.node.domain):
             given = _first_slices(self.node, given)
-        elif self.node.op_type == "If" and not default_domain(self.node.domain):
+        elif self.node.op_type == "If" and not normalize_domain(self.node.domain):
             given = []
         own = {name: value for name, value in zip(self.inputs, given, strict=False) if value is not None}
         return {**{name: values[name] for name in self.outer if name in values}, **own}
@@ -130,7 +130,7 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
 
 
 def _key(node: NodeProto) -> tuple[str, str, str]:
-    return default_domain(node.domain), node.op_type, node.overload
+    return normalize_domain(node.domain), node.op_type, node.overload
 
 
 def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after: Body) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, normalize_domain
 from opshift.verification.bounds import UNITS
 from opshift.verification.trees import count_trees
 
@@ -41,7 +41,7 @@ def find_scores(source: ModelProto) -> dict[str, Scored]:
         while name in makers and makers[name].op_type in PASSED_ON and not makers[name].domain:
             name = makers[name].input[0]
         maker = makers.get(name)
-        if maker is not None and maker.op_type in CLASSIFIERS and default_domain(maker.domain) == "ai.onnx.ml":
+        if maker is not None and maker.op_type in CLASSIFIERS and normalize_domain(maker.domain) == "ai.onnx.ml":
             ends[id(maker), list(maker.output).index(name)] = value.name
             classifiers[id(maker)] = maker
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from opshift.passes.model import imports, schemas
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import census
 
 _FOLDED = frozenset([("", "Constant")])
@@ -24,8 +24,8 @@ def without(model: ModelProto) -> str:
     """
     kernels = _kernels()
     opset = imports.opsets(model).get("", 0)
-    local = {(default_domain(function.domain), function.name) for function in model.functions}
-    calls = {(default_domain(domain), op) for domain, op in census([*model.functions, model.graph])[1]}
+    local = {(normalize_domain(function.domain), function.name) for function in model.functions}
+    calls = {(normalize_domain(domain), op) for domain, op in census([*model.functions, model.graph])[1]}
     ops = sorted(op for domain, op in calls - local - _FOLDED if not domain)
     missing = [op for op in ops if not _has(op, opset)]
     if not kernels or not missing:
@@ -58,6 +58,6 @@ def _kernels() -> dict[str, list[tuple[int, int]]]:
         return {}
     versions: dict[str, list[tuple[int, int]]] = {}
     for kernel in registry.get_all_opkernel_def():
-        if kernel.provider == "CPUExecutionProvider" and not default_domain(kernel.domain):
+        if kernel.provider == "CPUExecutionProvider" and not normalize_domain(kernel.domain):
             versions.setdefault(kernel.op_name, []).append(tuple(kernel.version_range))
     return versions

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from opshift.passes import progress
 from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 from opshift.passes.model import imports, schemas, tensors
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
@@ -522,7 +522,7 @@ class Prover:
             node = pieces.nodes[pieces.makers[node.input[0]]]
         if node.op_type in _MOVING and node.input[0] in self._bodies[0].pieces.given and not self._manner.ranges:
             return list(ends) == [name]  # another may be moved from the same input
-        ops = _ANY_CLASSICAL if default_domain(node.domain) == "ai.onnx.ml" else _ANY
+        ops = _ANY_CLASSICAL if normalize_domain(node.domain) == "ai.onnx.ml" else _ANY
         if self._manner.ranges or (node.domain and ops is _ANY) or node.op_type not in ops:
             return False
         if len(set(node.input)) < len(node.input):
@@ -1035,6 +1035,6 @@ def _find_blind_operators(kind: _Kind) -> list[set[tuple[str, int | None]]]:
     versions = []
     for part in (kind.pair.before.model, kind.pair.after.model):
         opset = imports.opsets(part).get("", 1)
-        ops = {node.op_type for node in part.graph.node if not default_domain(node.domain)}
+        ops = {node.op_type for node in part.graph.node if not normalize_domain(node.domain)}
         versions.append({(op, schemas.since("", op, opset)) for op in ops & _BLIND})
     return versions

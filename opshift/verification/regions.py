@@ -12,7 +12,7 @@ from functools import cached_property
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, schemas, tensor_data, tensors
-from opshift.passes.model.messages import FunctionProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import FunctionProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.records import dataclass
@@ -46,7 +46,7 @@ class Body:
         self.side = side
         self.pieces = Pieces(side.model)
         self.opsets: Mapping[str, int] = imports.opsets(side.model)
-        self.functions = {(default_domain(f.domain), f.name, f.overload): f for f in side.model.functions}
+        self.functions = {(normalize_domain(f.domain), f.name, f.overload): f for f in side.model.functions}
         self.outputs = [value.name for value in side.model.graph.output]
 
     @cached_property
@@ -54,7 +54,7 @@ class Body:
         """Collect initializers and the tensors of Constant nodes, by name. Computed once, when it is first needed."""
         constants = dict(self.pieces.held)
         for node in self.pieces.nodes:
-            if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
+            if node.op_type == "Constant" and not normalize_domain(node.domain) and node.output:
                 tensor = tensors.of_constant(node)
                 if tensor is not None:
                     constants[node.output[0]] = tensor
@@ -81,7 +81,7 @@ class Body:
 
     def since(self, node: NodeProto, opsets: Mapping[str, int]) -> int | None:
         """Look up the version of a node's operator. Two nodes are the same operator only if it is equal."""
-        domain = default_domain(node.domain)
+        domain = normalize_domain(node.domain)
         opset = opsets.get(domain, 0)
         return schemas.since(domain, node.op_type, opset) or opset
 
@@ -169,9 +169,9 @@ class Comparison:
         """
         if (a.op_type, a.overload, len(a.output)) != (b.op_type, b.overload, len(b.output)):
             return False
-        if default_domain(a.domain) != default_domain(b.domain) or _attributes(a) != _attributes(b):
+        if normalize_domain(a.domain) != normalize_domain(b.domain) or _attributes(a) != _attributes(b):
             return False
-        key = default_domain(a.domain), a.op_type, a.overload
+        key = normalize_domain(a.domain), a.op_type, a.overload
         function, other = self.before.functions.get(key), self.after.functions.get(key)
         if function is not None or other is not None:
             if key not in self._same_functions:

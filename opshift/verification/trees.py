@@ -11,7 +11,7 @@ import numpy as np
 from opshift.passes.inputs.interface import tensor
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import integer
 from opshift.passes.records import dataclass
 
@@ -47,7 +47,7 @@ class _Trees:
 
 
 def is_tree_ensemble(node: NodeProto) -> bool:
-    return default_domain(node.domain) == ML and node.op_type in _OPERATORS
+    return normalize_domain(node.domain) == ML and node.op_type in _OPERATORS
 
 
 def count_trees(node: NodeProto) -> int:
@@ -61,7 +61,7 @@ def count_trees(node: NodeProto) -> int:
 
 def sum_coefficients(node: NodeProto) -> float:
     """Sum the sizes of what SVMRegressor adds in float32, often far more than what is left; 0 for another node."""
-    if default_domain(node.domain) != ML or node.op_type != "SVMRegressor":
+    if normalize_domain(node.domain) != ML or node.op_type != "SVMRegressor":
         return 0.0
     return float(sum(np.abs(held.floats).sum() for held in node.attribute if held.name == "coefficients"))
 
@@ -181,7 +181,7 @@ class Column(NamedTuple):
 
 
 def is_classical(model: ModelProto) -> bool:
-    return any(default_domain(node.domain) == ML for node in model.graph.node)
+    return any(normalize_domain(node.domain) == ML for node in model.graph.node)
 
 
 def draw_inputs(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> dict[str, Any]:
@@ -234,11 +234,11 @@ def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tupl
 
 def _passes_on(node: NodeProto) -> bool:
     """Whether a node yields the columns of its inputs, one input after the other, or scaled."""
-    if default_domain(node.domain) == ML:
+    if normalize_domain(node.domain) == ML:
         return node.op_type in ("FeatureVectorizer", "Scaler")
     if node.op_type == "Concat":
         return integer(node, "axis", 0) in (1, -1)
-    return node.op_type == "Identity" and not default_domain(node.domain)
+    return node.op_type == "Identity" and not normalize_domain(node.domain)
 
 
 def _scale(node: NodeProto, columns: list[Column]) -> list[Column]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from opshift.passes import progress
 from opshift.passes.model import schemas, tensor_data
-from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
@@ -463,7 +463,7 @@ def runnable_part(side: Side) -> tuple[Side, str] | None:
     lost: set[str] = set()
     kept, unknown = [], dict[str, None]()
     for node in side.model.graph.node:
-        if default_domain(node.domain) not in known:
+        if normalize_domain(node.domain) not in known:
             unknown[f"{node.domain}::{node.op_type}"] = None
         elif not lost.intersection(node.input):
             kept.append(node)
@@ -555,4 +555,4 @@ def bound_loops(model: ModelProto) -> ModelProto:
 
 
 def _is_endless(node: Any) -> bool:
-    return node.op_type == "Loop" and not default_domain(node.domain) and bool(node.input) and not node.input[0]
+    return node.op_type == "Loop" and not normalize_domain(node.domain) and bool(node.input) and not node.input[0]

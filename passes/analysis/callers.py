@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, graphless, subgraphs, with_nested
 from opshift.passes.records import dataclass, field
 
@@ -39,12 +39,12 @@ def refers(node: NodeProto) -> bool:
 
 
 def key_of(function: FunctionProto) -> Callee:
-    return default_domain(function.domain), function.name, function.overload
+    return normalize_domain(function.domain), function.name, function.overload
 
 
 def callee_of(node: NodeProto) -> Callee:
     """The key of the function that a node calls, if it calls one."""
-    return default_domain(node.domain), node.op_type, node.overload
+    return normalize_domain(node.domain), node.op_type, node.overload
 
 
 @dataclass
@@ -85,21 +85,21 @@ class Callers:
     def _read(self, function: FunctionProto) -> Called:
         defaults = frozenset(attribute.name for attribute in function.attribute_proto)
         found = Called(function, defaults)
-        imports = tuple([(default_domain(i.domain), i.version) for i in function.opset_import])
+        imports = tuple([(normalize_domain(i.domain), i.version) for i in function.opset_import])
         known = self._known.setdefault(imports, {})
         for node, seen in nodes_of(function, frozenset(function.input)):
             kind = known.get((node.domain, node.op_type))
             if kind is None:
                 kind = known[node.domain, node.op_type] = self._kind(node, dict(imports))
             if kind.local:
-                key = (default_domain(node.domain), node.op_type, node.overload)
+                key = (normalize_domain(node.domain), node.op_type, node.overload)
                 found.calls.append((node, key, seen))
             if kind.asks and (omitted := _optional(node, kind.schema, seen, defaults)):
                 found.asking.append((node, omitted))
         return found
 
     def _kind(self, node: NodeProto, imports: Mapping[str, int]) -> _FunctionCallKind:
-        op = default_domain(node.domain), node.op_type
+        op = normalize_domain(node.domain), node.op_type
         version = imports.get(op[0], 0)
         return _FunctionCallKind(op in self._names, self._asks(*op, version), schemas.schema(*op, version))
 

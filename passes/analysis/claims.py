@@ -22,7 +22,7 @@ from opshift.passes.model.messages import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body, bodies, declarations, graphless, holding, results, subgraphs
 from opshift.passes.model.types import HOLDING_SIZES, has_shape, tensor_type
@@ -57,7 +57,7 @@ def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
     Element types stay where inference cannot tell them: of what graphs are given, or yield as it was given, and of what
     custom operators make. `held` are the model's bodies, if they are known.
     """
-    called = {(default_domain(function.domain), function.name) for function in light.functions}
+    called = {(normalize_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light) if held is None else held:
         custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
         given = _unmade(body)
@@ -87,7 +87,7 @@ def _unmade(body: Body) -> set[str]:
 
 def is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
     """Whether a node is a call of neither an operator that ONNX defines nor of a function in `called`."""
-    domain = default_domain(node.domain)
+    domain = normalize_domain(node.domain)
     return not schemas.is_onnx_domain(domain) and (domain, node.op_type) not in called
 
 
@@ -114,7 +114,7 @@ def reconcile(declared: TypeProto, inferred: TypeProto) -> TypeProto:
 
 def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
     """What a model declares of shapes that is not so."""
-    versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
+    versions = {normalize_domain(entry.domain): entry.version for entry in source.opset_import}
     for graph, wrong in _find_contradicted_in_graphs(source, inferred):
         said = {
             value.name: f"{value.name!r}: declared {spell_shape(value.type)}, inferred {spell_shape(wrong[value.name])}"
@@ -122,7 +122,7 @@ def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], Type
             if value.name in wrong
         }
         for node in graph.node:
-            domain = default_domain(node.domain)
+            domain = normalize_domain(node.domain)
             for name in said.keys() & set(node.output):
                 since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
                 yield Change(node.name or name, node.op_type, domain, since, since, CONTRADICTED, "exact", said[name])
@@ -231,7 +231,7 @@ def _correct_body(body: Body, outside: Mapping[str, TensorProto], opset: int) ->
             held.pop(given.name, None)
         held.update((tensor.name, tensor) for tensor in body.initializer)
     for node in body.node:
-        if default_domain(node.domain):
+        if normalize_domain(node.domain):
             continue
         op = node.op_type
         if op == "Constant":
@@ -299,7 +299,7 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     known = Shapes({name: value_type for graph in graphs for name, value_type in graph_types(graph).items()})
 
     for body, seen in zip(bodies(light), bodies(inferred), strict=True):
-        ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
+        ranges = [node for node in body.node if node.op_type == "Range" and not normalize_domain(node.domain)]
         if not ranges or not isinstance(body, GraphProto):
             continue
         makers = {name: node for node in body.node for name in node.output}

@@ -10,7 +10,7 @@ from functools import cache
 
 from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.types import ELEMENT_TYPES
 
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -53,7 +53,7 @@ def spread(scope: KnownBody, nodes: Sequence[NodeProto], stated: Container[str])
             fixed, alike = (0, ()) if op in _BY_ATTRIBUTE else _typing("", op, scope.opset, 0)
             typing[op] = fixed, alike[0] if alike else -1
         elem_type, like = typing[op]
-        if default_domain(node.domain) or not made or made[0] in stated:
+        if normalize_domain(node.domain) or not made or made[0] in stated:
             continue
         if not elem_type and 0 <= like < len(read) and (name := read[like]):
             elem_type = known.get(name) or (0 if name in made_here else scope.elem_type(name))
@@ -66,7 +66,7 @@ _BY_ATTRIBUTE = frozenset(("Cast", "Constant"))
 
 def find_output_type(node: NodeProto, opset: int, output: str, scope: KnownBody) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
-    domain, op, outputs, inputs = default_domain(node.domain), node.op_type, node.output, node.input
+    domain, op, outputs, inputs = normalize_domain(node.domain), node.op_type, node.output, node.input
     if op == "Cast" and not domain:
         return next((a.i for a in node.attribute if a.name == "to"), 0), ""
     if op == "Constant" and not domain:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 
 # Operators whose value does not depend on their version once broadcasting is numpy's, for all but floats.
 _PURE = frozenset(
@@ -48,7 +48,7 @@ _MOST = 1 << 16  # elements of a result; numbers in a model may ask for any numb
 
 def constant(node: NodeProto, scope: KnownBody, depth: int = _DEPTH) -> TensorProto | None:
     """The constant output of `node`, if all it needs is constant and small; else None."""
-    if node.op_type not in _PURE or default_domain(node.domain) or len(node.output) != 1 or not depth:
+    if node.op_type not in _PURE or normalize_domain(node.domain) or len(node.output) != 1 or not depth:
         return None
     if any(attribute.ref_attr_name for attribute in node.attribute):
         return None
@@ -62,7 +62,7 @@ def opaque(nodes: Sequence[NodeProto]) -> set[str]:
     """What `nodes`, in their order, make of values that cannot be evaluated, whatever the first of them read."""
     found: set[str] = set()
     for node in nodes:
-        evaluated = not default_domain(node.domain) and (node.op_type in _PURE or node.op_type in _REPEATING)
+        evaluated = not normalize_domain(node.domain) and (node.op_type in _PURE or node.op_type in _REPEATING)
         if not evaluated or (node.op_type not in _OF_SHAPES and not found.isdisjoint(node.input)):
             found.update(node.output)
     return found

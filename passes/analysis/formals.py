@@ -30,7 +30,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, with_nested
 from opshift.passes.records import dataclass, field
 
@@ -124,7 +124,7 @@ def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusa
     ]
     for node, omitted in (*of.asking, *handed):
         if any(omitted):
-            name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
+            name, domain = node.name or next(iter(node.output), ""), normalize_domain(node.domain)
             why = f"no call of the function tells whether {omitted} is given; supported: functions that are called"
             yield Refusal(name, node.op_type, domain, 0, False, why, where)
 
@@ -176,7 +176,7 @@ class _Writing:
             self._node(node, omitted)
 
     def _node(self, node: NodeProto, omitted: Omitted) -> None:
-        if (default_domain(node.domain), node.op_type) in self._renamed:
+        if (normalize_domain(node.domain), node.op_type) in self._renamed:
             key = callee_of(node)
             if key in self._names:
                 node.op_type = self._names[key].get(self._calls.variant(node, key, omitted), key[1])
@@ -192,9 +192,9 @@ class _Writing:
         how = f"No call gives {first}; removed it from the body"
         if others:
             how = f"Calls omit different inputs or attributes; made {1 + len(others)} copies of the function"
-        opset = next((i.version for i in function.opset_import if not default_domain(i.domain)), 0)
+        opset = next((i.version for i in function.opset_import if not normalize_domain(i.domain)), 0)
         self.result.changes.append(
-            Change(function.name, function.name, default_domain(function.domain), opset, opset, how)
+            Change(function.name, function.name, normalize_domain(function.domain), opset, opset, how)
         )
 
 

@@ -23,7 +23,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body
 from opshift.passes.model.types import Dim, elem_type_of, has_shape, tensor_type
@@ -233,7 +233,7 @@ class Inferable:
 
 
 def is_constant_node(node: NodeProto) -> bool:
-    return node.op_type == "Constant" and not default_domain(node.domain)
+    return node.op_type == "Constant" and not normalize_domain(node.domain)
 
 
 def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import NodeProto, normalize_domain
 from opshift.passes.model.types import Dim, dims_of
 
 _NEARBY = 64  # nodes that are looked at for one question
@@ -90,7 +90,7 @@ class RankLook:
         """The node of which a value is the first output, or one like it, unless one too many was looked at."""
         self._left -= 1
         made = owner.source_of(name) if self._left >= 0 else None
-        if made is None or default_domain(made[0].domain):
+        if made is None or normalize_domain(made[0].domain):
             return None
         return made if made[0].output[0] == name or made[0].op_type in _IN_PARTS else None
 

@@ -37,7 +37,7 @@ from opshift.passes.model.messages import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body, holding, subgraphs, unread
 from opshift.passes.model.types import Dim, dims_of, elem_type_of
@@ -90,7 +90,7 @@ class Context:
     @cached_property
     def local(self) -> frozenset[tuple[str, str]]:
         """The functions of the source model."""
-        return frozenset((default_domain(function.domain), function.name) for function in self._source.functions)
+        return frozenset((normalize_domain(function.domain), function.name) for function in self._source.functions)
 
     @cached_property
     def doubtful(self) -> dict[Callee, frozenset[str]]:
@@ -235,7 +235,7 @@ class Scope(Inferable):
             if scope.is_opaque(name):
                 break
             node = scope.maker(name)
-            if node is None or node.op_type != "Identity" or default_domain(node.domain):
+            if node is None or node.op_type != "Identity" or normalize_domain(node.domain):
                 break
             if (scope, name) in passed:  # a cycle, which is no valid graph
                 return None, name

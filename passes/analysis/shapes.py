@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import chain
 from math import prod
 
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 from opshift.passes.model.types import has_shape
 
@@ -101,7 +101,7 @@ def _spread(body: Body, known: Known, found: set[str]) -> bool:
 
 def _is_computed(node: NodeProto) -> bool:
     """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
-    reshapes = node.op_type == "Reshape" and not default_domain(node.domain) and len(node.input) == 2
+    reshapes = node.op_type == "Reshape" and not normalize_domain(node.domain) and len(node.input) == 2
     return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
 
 

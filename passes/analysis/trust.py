@@ -13,7 +13,7 @@ from opshift.passes.analysis.source import Source
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
 from opshift.passes.model.call_signatures import Survey
-from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import Dim, dims_of, has_shape, plain_type, type_text
 
@@ -48,7 +48,7 @@ class Trust:
             return
         shape = spell_shape(value_type) if has_shape(value_type) else ""
         what = f"{name!r} is {plain_type(type_text(value_type) or '')}{shape}"
-        op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
+        op, domain = ("value", "") if node is None else (node.op_type, normalize_domain(node.domain))
         since = schemas.since(domain, op, scope.opset) or 0
         called = name if node is None else node.name or name
         self._taken[scope.path, name] = Change(called, op, domain, since, since, TAKEN, "exact", what)
@@ -113,7 +113,7 @@ class Trust:
 
     @cached_property
     def _local_functions(self) -> set[tuple[str, str]]:
-        return {(default_domain(function.domain), function.name) for function in self._source.functions}
+        return {(normalize_domain(function.domain), function.name) for function in self._source.functions}
 
     @cached_property
     def _has_custom(self) -> bool:

@@ -21,7 +21,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.call_signatures import Survey
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import Op, bodies
 from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
@@ -259,7 +259,7 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
     if not vendor_ops:
         return vendor_ops
     return vendor_ops & {
-        (default_domain(obstacle.domain), obstacle.op) for obstacle in _find_obstacles(source, backend, folder)
+        (normalize_domain(obstacle.domain), obstacle.op) for obstacle in _find_obstacles(source, backend, folder)
     }
 
 
@@ -290,8 +290,8 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
 
 def _find_called(model: ModelProto) -> set[Op]:
     """List the operators that a model calls, except its own functions."""
-    local = {(default_domain(f.domain), f.name) for f in model.functions}
-    return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
+    local = {(normalize_domain(f.domain), f.name) for f in model.functions}
+    return {(normalize_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
 
 
 def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
@@ -329,8 +329,8 @@ def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
     if made.model is None or not (backend.lacks or backend.measured):
         return set()
     imported = imports.opsets(made.model)
-    local = {(default_domain(f.domain), f.name) for f in made.model.functions}
-    called = {(default_domain(domain), op) for domain, op in made.after or ()} - local
+    local = {(normalize_domain(f.domain), f.name) for f in made.model.functions}
+    called = {(normalize_domain(domain), op) for domain, op in made.after or ()} - local
     lacked = {op for op in called & backend.lacks.keys() if _is_lacked(op, backend, imported)}
     return lacked | (_find_failing(made.model, backend, folder) - local)
 
@@ -348,7 +348,7 @@ def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int])
     if _ML in targets:
         missing |= backend.missing(_ML, targets[_ML])
     missing |= {op for op in find_foreign_operators(source) if not backend.has(*op, 1)}
-    local = {(default_domain(f.domain), f.name) for f in source.functions}
+    local = {(normalize_domain(f.domain), f.name) for f in source.functions}
     return missing if backend.functions else missing | local
 
 

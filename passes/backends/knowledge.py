@@ -11,7 +11,7 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import plain_type
 from opshift.passes.model.validity import is_theirs
@@ -37,7 +37,7 @@ def find_known_calls(
     """
     blocked = {(refusal.node, refusal.op) for refusal in obstacles}
     context = Context(model, model, folder)
-    local = {(default_domain(function.domain), function.name) for function in model.functions}
+    local = {(normalize_domain(function.domain), function.name) for function in model.functions}
     bodies: list[Body] = [model.graph, *model.functions]
     for body in bodies:
         imports = opsets(body if isinstance(body, FunctionProto) else model)
@@ -45,7 +45,7 @@ def find_known_calls(
         while pending:
             scope = pending.pop()
             for index, node in enumerate(scope.body.node):
-                op = default_domain(node.domain), node.op_type
+                op = normalize_domain(node.domain), node.op_type
                 named = node.name or next(iter(node.output), ""), node.op_type
                 if op not in local and named not in blocked and backend.has(*op, imports.get(op[0], 1)):
                     yield _judge_call(node, scope, backend, imports.get(op[0], 1))
@@ -56,7 +56,7 @@ def find_known_calls(
 
 def _judge_call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownCalls:
     """Decide what is known of one call: measured to run, documented to run, or unknown, with the reason."""
-    domain, op = default_domain(node.domain), node.op_type
+    domain, op = normalize_domain(node.domain), node.op_type
     name = f"{domain}::{op}" if domain else op
     if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
         return KnownCalls(name, BELIEVED)

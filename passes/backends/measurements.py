@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes.backends.backend import Backend, MeasuredCall, Types
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import NodeProto, normalize_domain
 from opshift.passes.model.schemas import INFINITE
 from opshift.passes.model.types import ELEMENT_TYPES, plain_type, type_text
 from opshift.passes.spelling import hint
@@ -55,7 +55,7 @@ def find_open_types(node: NodeProto, scope: Scope, backend: Backend, opset: int)
 
     Measurements name the type variables of the newest version that the backend has.
     """
-    op = default_domain(node.domain), node.op_type
+    op = normalize_domain(node.domain), node.op_type
     held, own = backend.measured.get(op), schemas.schema(*op, opset)
     if held is None or own is None:
         return

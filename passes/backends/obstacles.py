@@ -12,7 +12,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.model.types import is_fixed, plain_type, symbol, type_text
 from opshift.passes.model.validity import is_theirs
@@ -85,7 +85,7 @@ class _ObstacleSearch:
         self._backend = backend
         self._context = Context(model, model, folder)
         self._held = {tensor.name for tensor in model.graph.initializer}
-        self._local = {(default_domain(f.domain), f.name) for f in model.functions}
+        self._local = {(normalize_domain(f.domain), f.name) for f in model.functions}
 
     def find_all(self) -> Iterator[Refusal]:
         """List every value and node that the backend does not support, with the reason."""
@@ -95,13 +95,13 @@ class _ObstacleSearch:
                 why = self._find_obstacle(node, scope, imports)
                 if why:
                     name = node.name or next(iter(node.output), "")
-                    yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why, where)
+                    yield Refusal(name, node.op_type, normalize_domain(node.domain), 0, False, why, where)
 
     def find_failing(self) -> Iterator[Op]:
         """List operators of calls that failed when the backend was measured."""
         for scope, imports, _ in self._scopes():
             for node in scope.body.node:
-                domain = default_domain(node.domain)
+                domain = normalize_domain(node.domain)
                 if self._find_failed_type(node, scope, imports.get(domain, 1)):
                     yield domain, node.op_type
 
@@ -147,7 +147,7 @@ class _ObstacleSearch:
         """Say why the backend does not support a node: its operator, its version, a limit, or a failed type; empty
         if it does. Asked for each node.
         """
-        domain, op = default_domain(node.domain), node.op_type
+        domain, op = normalize_domain(node.domain), node.op_type
         if (domain, op) in self._local:
             return "" if self._backend.functions else "model-local functions are not supported"
         opset = imports.get(domain, 1)
@@ -166,7 +166,7 @@ class _ObstacleSearch:
 
     def _find_failed_type(self, node: NodeProto, scope: Scope, opset: int) -> str:
         """Say which type of a node failed when the backend was measured; a node of constants alone does not matter."""
-        measured = self._backend.measured.get((default_domain(node.domain), node.op_type))
+        measured = self._backend.measured.get((normalize_domain(node.domain), node.op_type))
         if measured is None:
             return ""
         first = next(filter(None, node.input), "")

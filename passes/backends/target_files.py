@@ -20,7 +20,7 @@ from typing import Any
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit, MeasuredCall
 from opshift.passes.model import schemas, tensor_data
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
@@ -281,7 +281,7 @@ def _parse_operators(names: Iterable[str]) -> dict[Op, int]:
     for name in names:
         domain, _, op = name.rpartition("::")
         op, _, version = op.partition("-")
-        domain = default_domain(domain)
+        domain = normalize_domain(domain)
         if schemas.is_onnx_domain(domain):
             versions = schemas.versions(domain, op)
             if not versions or (version and int(version) not in versions):

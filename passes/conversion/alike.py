@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
 from opshift.passes.model.call_signatures import BodyLayout, CallSignature, Survey
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.records import dataclass, field
 
@@ -53,7 +53,7 @@ def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) 
     kinds: dict[tuple[str, str, int, int, int, str, bool], CallSignature] = {}
     for node, layout, index in calls:
         signature = layout.signatures[index]
-        domain, op = default_domain(signature.domain), signature.op
+        domain, op = normalize_domain(signature.domain), signature.op
         node.op_type = chosen.get((domain, op), (domain, op))[1]
         same = signature.same and not signature.attributes
         form = (
@@ -75,7 +75,7 @@ def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]
     """For each function, choose the first one that is equal but for its name. Callers of the others will call this
     one.
     """
-    ops = [(default_domain(function.domain), function.name) for function in model.functions]
+    ops = [(normalize_domain(function.domain), function.name) for function in model.functions]
     times = Counter(ops)
     first: dict[int, Op] = {}
     replaced_by: dict[Op, Op] = {}
@@ -96,10 +96,10 @@ def _find_calls(
     pending += zip(model.functions, survey.functions, strict=True)
     while pending:
         body, layout = pending.pop()
-        if isinstance(body, FunctionProto) and (default_domain(body.domain), body.name) in functions:
+        if isinstance(body, FunctionProto) and (normalize_domain(body.domain), body.name) in functions:
             continue  # it goes
         for index, signature in enumerate(layout.signatures):
-            if (default_domain(signature.domain), signature.op) in functions:
+            if (normalize_domain(signature.domain), signature.op) in functions:
                 yield body.node[index], layout, index
         for index, inner in layout.inner.items():
             pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)

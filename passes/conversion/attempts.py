@@ -13,7 +13,7 @@ from opshift.passes.changes import Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.imports import check_imports, opsets
-from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
 
@@ -172,7 +172,7 @@ def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
 
 def local_functions(model: ModelProto) -> frozenset[Op]:
     """List the model's functions, as (domain, name)."""
-    return frozenset((default_domain(function.domain), function.name) for function in model.functions)
+    return frozenset((normalize_domain(function.domain), function.name) for function in model.functions)
 
 
 def convert_functions_apart(failed: Conversion) -> Attempt | None:

@@ -38,7 +38,7 @@ from opshift.passes.model.imports import (
     stamp_imports,
 )
 from opshift.passes.model.installed import Lacking
-from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, normalize_domain
 from opshift.passes.model.schemas import NCHWC
 from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
@@ -242,7 +242,7 @@ def _take_out_functions(
     """
     local: dict[Op, list[FunctionProto]] = {}
     for index in reversed(range(len(source.functions))):
-        op = default_domain(source.functions[index].domain), source.functions[index].name
+        op = normalize_domain(source.functions[index].domain), source.functions[index].name
         if op in inlined:
             local.setdefault(op, []).insert(0, source.functions[index])
             del model.functions[index], survey.functions[index]
@@ -252,7 +252,7 @@ def _take_out_functions(
 def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
     """List nodes and values of the converted model that the target does not allow. Part of `_finish`."""
     refusals = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
-    if any((default_domain(domain), op) in ops for domain, op in calls):
+    if any((normalize_domain(domain), op) in ops for domain, op in calls):
         refusals += legality.find_unexpanded(model, ops)
     return refusals
 
@@ -268,7 +268,7 @@ def _refuse_training_graphs(
     judge = legality.LegalityJudge()
     for info in source.training_info:
         for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
-            domain, op = default_domain(node.domain), node.op_type
+            domain, op = normalize_domain(node.domain), node.op_type
             target = targets.get(domain, own.get(domain, 0))
             moved = schemas.since(domain, op, own.get(domain, 0)) != schemas.since(domain, op, target)
             stays = formals.is_lasting(domain, op, own.get(domain, 0), target, needs_work)

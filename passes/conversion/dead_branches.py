@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 
 
@@ -24,13 +24,13 @@ def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tu
     for holder in holders:
         imported = opset
         if isinstance(holder, FunctionProto):
-            imported = next((i.version for i in holder.opset_import if not default_domain(i.domain)), opset)
+            imported = next((i.version for i in holder.opset_import if not normalize_domain(i.domain)), opset)
         path = None if isinstance(holder, FunctionProto) else ()
         pending = [Scope(holder, context, imported, path=path)]
         while pending:
             scope = pending.pop()
             for index, node in enumerate(scope.body.node):
-                if node.op_type == "If" and not default_domain(node.domain) and _copy_live_branch(node, scope):
+                if node.op_type == "If" and not normalize_domain(node.domain) and _copy_live_branch(node, scope):
                     decided.append(node)
                 pending += [scope.nested_scope(graph, index, attribute, k) for attribute, k, graph in subgraphs(node)]
     return (model, decided) if decided else None

@@ -15,7 +15,7 @@ from opshift.passes.analysis.inferring.type_inference import Inference
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import Op, bodies, holding
 from opshift.passes.model.types import Dim, dims_of, has_shape
 
@@ -91,7 +91,9 @@ def mend_shapes(
     tells_more |= counts_otherwise and any(("", pool) in calls for pool in POOLS) and _rounds_up(source, own)
     fewer = {op for op, count in calls.items() if left.get(op, 0) < count}
     fewer.update(("", op) for version, ops in _READS_NUMBERS.items() if target < version <= own for op in ops)
-    fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
+    fewer.difference_update(
+        (normalize_domain(f.domain), f.name) for f in source.functions
+    )  # inference looks into these
     is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
     is_replaced |= ("", "Resize") in fewer and _uses_roi(source)
     splits = own < _BATCHED <= target and ("", "Scan") in calls

@@ -16,7 +16,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import ELEMENTS, elem_type_of
@@ -31,7 +31,7 @@ def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int 
     """
     if asked is not None:
         return asked
-    imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
+    imported = {normalize_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
     follows = {d: schemas.ir_version(d, v) for d, v in imported.items() if schemas.is_onnx_domain(d)}
     counted = [ir for domain, ir in follows.items() if not domain or domain in targets]
     if any(ir > max(counted, default=3) for ir in follows.values()):
@@ -124,8 +124,8 @@ def initializers_to_inputs(model: ModelProto) -> None:
     that may not read the main graph's values get nodes instead.
     """
     graph, fresh = model.graph, Names(model).fresh
-    opset = next((entry.version for entry in model.opset_import if not default_domain(entry.domain)), 1)
-    pending = [(g, bool(default_domain(node.domain))) for node in graph.node for _, _, g in subgraphs(node)]
+    opset = next((entry.version for entry in model.opset_import if not normalize_domain(entry.domain)), 1)
+    pending = [(g, bool(normalize_domain(node.domain))) for node in graph.node for _, _, g in subgraphs(node)]
     while pending:
         inner, apart = pending.pop()
         yielded = {value.name for value in inner.output}
@@ -143,7 +143,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
                 rename(inner.node, {tensor.name: moved.name})
         del inner.initializer[:]
         pending += [
-            (g, apart or bool(default_domain(node.domain))) for node in inner.node for _, _, g in subgraphs(node)
+            (g, apart or bool(normalize_domain(node.domain))) for node in inner.node for _, _, g in subgraphs(node)
         ]
     inputs = {value.name for value in graph.input}
     for tensor in graph.initializer:

@@ -13,7 +13,7 @@ from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
-from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
+from opshift.passes.model.messages import GraphProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import has_shape, plain_type, tensor_text, tensor_type, type_text
 from opshift.passes.model.validity import is_theirs
@@ -148,7 +148,7 @@ def _make_work(
     expander: Expander,
 ) -> Work:
     """Put a node that a step or a definition made of `op` into a worklist entry. Runs for each new node."""
-    same = (default_domain(proto.domain), proto.op_type) == op
+    same = (normalize_domain(proto.domain), proto.op_type) == op
     known = work.within and expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
     within = work.within if same or known else (*work.within, (op, since))
     return Work(proto, versions, descended=any(proto is copy for copy in copies), within=within)
@@ -156,7 +156,7 @@ def _make_work(
 
 def _check_inputs(node: Node, version: int) -> None:
     """Refuse a call without a required input, which a function's caller may have left out. Runs before a step."""
-    schema = schemas.schema(default_domain(node.domain), node.op_type, version)
+    schema = schemas.schema(normalize_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
         given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
         if formal.option != "Optional" and "" in given:
@@ -167,7 +167,7 @@ def _check_inputs(node: Node, version: int) -> None:
 def _check_imports(node: Node, versions: Versions) -> None:
     """Refuse new nodes of a domain that the model does not import, as their version is unknown. Runs after a step."""
     for new_node in node.build.nodes:
-        if default_domain(new_node.domain) not in versions:
+        if normalize_domain(new_node.domain) not in versions:
             raise CannotConvert(
                 node,
                 f"{new_node.op_type} is needed, but the model imports no opset of its domain; "
@@ -177,7 +177,7 @@ def _check_imports(node: Node, versions: Versions) -> None:
 
 def _check_types(node: Node, before: int, after: int) -> None:
     """Refuse a node whose types the new version does not accept. Runs after a step that edited the node."""
-    less = find_narrowed_types(default_domain(node.domain), node.op_type, before, after)
+    less = find_narrowed_types(normalize_domain(node.domain), node.op_type, before, after)
     new = schemas.schema(node.domain, node.op_type, after) if less else None
     if new is None:
         return

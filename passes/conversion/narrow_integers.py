@@ -13,7 +13,14 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.errors import CannotConvert, Refusal
 from opshift.passes.model import schemas, tensor_data, tensors
-from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    normalize_domain,
+)
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 from opshift.passes.model.types import ELEMENT_TYPES, type_text
 from opshift.passes.records import dataclass
@@ -72,7 +79,7 @@ def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folde
 
 
 def _opset(holder: ModelProto | FunctionProto) -> int:
-    return next((i.version for i in holder.opset_import if not default_domain(i.domain)), 0)
+    return next((i.version for i in holder.opset_import if not normalize_domain(i.domain)), 0)
 
 
 def _find_held_types(model: ModelProto) -> Iterator[int]:
@@ -99,7 +106,7 @@ class _IntegerRetyping:
         self._ledger = ledger
         self._folder = folder
         self._asked, self._made = Context(source, source, folder), Context(self.model, source, folder)
-        self._local = {(default_domain(f.domain), f.name) for f in source.functions}
+        self._local = {(normalize_domain(f.domain), f.name) for f in source.functions}
         self._opset = _opset(source)
         self._read = 0
         self._retype_body(self.model.graph, Scope(source.graph, self._asked, self._opset, path=()), None)
@@ -134,7 +141,7 @@ class _IntegerRetyping:
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
             self._retype_body(graph, asked.nested_scope(twin, index, attribute, k), scope)
-        domain = default_domain(proto.domain)
+        domain = normalize_domain(proto.domain)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
         elem_types = {asked.elem_type(name) for name in (*old.input, *old.output) if name}
         narrow = [self._missing[elem_type].name for elem_type in elem_types if elem_type in self._missing]

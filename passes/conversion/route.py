@@ -12,7 +12,7 @@ from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import schemas
 from opshift.passes.model.call_signatures import CallSignature
 from opshift.passes.model.legality import LegalityJudge
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.model.validity import is_theirs
@@ -75,7 +75,7 @@ class Route:
 
     def plan(self, versions: Versions, signature: CallSignature, judge: LegalityJudge) -> CallPlan:
         """Decide what nodes of a kind need: nothing, a check, or a conversion. Asked once for each kind of node."""
-        domain, op = default_domain(signature.domain), signature.op
+        domain, op = normalize_domain(signature.domain), signature.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
             return CallPlan.CLIMB

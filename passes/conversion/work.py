@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.model.call_signatures import BodyLayout
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import NodeProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass
 from opshift.passes.rewrite.builder import Builder
@@ -30,12 +30,12 @@ class Work:
 
     @property
     def op(self) -> Op:
-        return default_domain(self.proto.domain), self.proto.op_type
+        return normalize_domain(self.proto.domain), self.proto.op_type
 
     @property
     def version(self) -> int:
         """The version of the operator's domain."""
-        return self.versions.get(default_domain(self.proto.domain), 0)
+        return self.versions.get(normalize_domain(self.proto.domain), 0)
 
     @property
     def opset(self) -> int:

@@ -22,7 +22,7 @@ from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.call_signatures import BodyLayout, CallSignature, Survey
 from opshift.passes.model.encoding.fields import put
-from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
 
@@ -54,7 +54,7 @@ class BodyConverter:
         self.home = versions
         self._route = Route(self._targets, versions, self._expander)
         if isinstance(holder, FunctionProto):
-            self._where = function_place(default_domain(holder.domain), holder.name)
+            self._where = function_place(normalize_domain(holder.domain), holder.name)
             return Scope(holder, self._context, versions.get("", 1))
         self._where = ""
         return Scope(holder.graph, self._context, versions.get("", 1), path=())
@@ -190,7 +190,7 @@ class BodyConverter:
             self._source = NodeProto(
                 name=first.proto.name or next(iter(first.proto.output), ""),
                 op_type=first.proto.op_type,
-                domain=default_domain(first.proto.domain),
+                domain=normalize_domain(first.proto.domain),
             )
         done, written = list[NodeProto](), list[NodeProto]()
         pending, is_refused = [first], False
@@ -238,7 +238,7 @@ class BodyConverter:
 
     def _note_illegal(self, proto: NodeProto, versions: Versions) -> bool:
         """Record a converted node that the target's schemas do not allow; returns whether it is one."""
-        domain = default_domain(proto.domain)
+        domain = normalize_domain(proto.domain)
         opset = self._route.target(domain, versions.get(domain, 0))
         why = self._judge.why_not(proto, opset) if opset else ""
         if why:
@@ -267,7 +267,7 @@ class BodyConverter:
     def _refuse(self, work: Work, refused: CannotConvert) -> None:
         """Record a refusal under the user's node, even if it is about a replacement of that node."""
         node, source = refused.node, self._source
-        name, op, domain, why = node.name, node.op_type, default_domain(node.domain), refused.why
+        name, op, domain, why = node.name, node.op_type, normalize_domain(node.domain), refused.why
         if work.within:
             name, op, domain, why = source.name, source.op_type, source.domain, f"its replacement needs {op}: {why}"
         self._ledger.refusals.append(Refusal(name, op, domain, refused.edge, refused.up, why, self._where))

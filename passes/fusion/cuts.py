@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from opshift.passes.fusion.group import CONSTANT, Grouping, Uses
 from opshift.passes.fusion.keys import LEAF, NUMBER
 from opshift.passes.fusion.reader import DRAWING, Reader
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import NodeProto, normalize_domain
 
 _BEYOND = 4  # nodes that a region is still grown by when its like is what is looked for
 MOVING = frozenset(("Expand", "Reshape", "Shape", "Squeeze", "Unsqueeze", "Gather", "Concat", "Slice"))
@@ -167,7 +167,7 @@ class Cuts:
 
     def _describe(self, node: NodeProto, read: Sequence[str], made: Sequence[str]) -> _Entry | None:
         op, held = node.op_type, node.attribute
-        if default_domain(node.domain) or op in DRAWING:
+        if normalize_domain(node.domain) or op in DRAWING:
             return None
         inputs: list[tuple[str, int]] = []
         looks: list[Any] = []

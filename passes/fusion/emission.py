@@ -11,7 +11,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.messages import TensorProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder
@@ -44,7 +44,7 @@ def reshape_value(build: Builder, name: str, dims: Sequence[int]) -> str:
     """A value in another shape, or as a vector for [-1]; an initializer gets a copy of it, unread."""
     scope = build.scope
     held, made = scope.initializers.get(name), scope.producer(name)
-    if made is not None and not default_domain(made.domain) and made.op_type in ("Reshape", "Unsqueeze"):
+    if made is not None and not normalize_domain(made.domain) and made.op_type in ("Reshape", "Unsqueeze"):
         shape = scope.shape(made.input[0])
         if shape is not None and (shape == list(dims) or (len(shape) == 1 and list(dims) == [-1])):
             return str(made.input[0])

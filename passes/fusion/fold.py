@@ -23,7 +23,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import put, retain
 from opshift.passes.model.imports import check_imports, opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, census, names_outside_nodes, subgraphs, with_nested
 from opshift.passes.process import collector_paused
 
@@ -51,7 +51,7 @@ def attempt(
     model = ModelProto()
     model.CopyFrom(source)
     wanted = [op for op in (families.FAMILIES if ops is None else dict.fromkeys(ops)) if op not in set(lacking)]
-    called = {op for domain, op in before if not default_domain(domain)}
+    called = {op for domain, op in before if not normalize_domain(domain)}
     wanted = [op for op in wanted if _may_be(op, called)]
     allowance = allowance or Allowance()
     earlier = len(allowance.made)

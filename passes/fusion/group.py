@@ -12,7 +12,7 @@ from opshift.passes.fusion.match import GraphMatch
 from opshift.passes.fusion.patterns import Pattern, PatternTensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.shape_rules import fits, has_rule
-from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.messages import TensorProto, normalize_domain
 from opshift.passes.model.traversal import Body, results, subgraphs, with_nested
 from opshift.passes.model.types import Dim
 
@@ -170,7 +170,7 @@ class Grouping:
                 continue
             maker = self._nodes[at]
             several = len(maker.output) > 1 and maker.op_type != "Split"
-            if len(inside) >= LARGEST or default_domain(maker.domain) or several:
+            if len(inside) >= LARGEST or normalize_domain(maker.domain) or several:
                 return None
             if self._is_narrower(maker.output[0], elem_type):
                 return None

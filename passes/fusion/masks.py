@@ -14,7 +14,7 @@ from itertools import product
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
@@ -89,7 +89,7 @@ class _ConstantWalk:
             return _of_array(tensors.array(held), self._kind)
         owner = scope.owner(name)
         node = None if owner is None else owner.maker(name)
-        if owner is None or node is None or default_domain(node.domain) or name != node.output[0] or not depth:
+        if owner is None or node is None or normalize_domain(node.domain) or name != node.output[0] or not depth:
             return _WILD
         return self._follow_node(owner, node, depth - 1)
 

@@ -13,7 +13,7 @@ from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, OP, TENSOR, VECTOR, K
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import numbers, schemas
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import integer, subgraphs
 from opshift.passes.model.types import ELEMENT_TYPES, Dim
 
@@ -112,7 +112,7 @@ class Reader:
 
     def read(self, node: NodeProto) -> None:
         """Give the outputs of a node their terms. Those that it reads come first."""
-        if default_domain(node.domain):
+        if normalize_domain(node.domain):
             return
         rule = None if self.scope.is_open(node) else self.rules.values.get(node.op_type)
         term = rule(self, node) if rule is not None else None
@@ -232,7 +232,7 @@ class Reader:
     def _dims_made(self, name: str, depth: int) -> tuple[int, ...] | None:
         """The dimensions that the node gives which makes a value."""
         node = self.scope.maker(name)
-        if node is None or default_domain(node.domain) or self.scope.is_open(node):
+        if node is None or normalize_domain(node.domain) or self.scope.is_open(node):
             return None
         made = self.rules.dims.get(node.op_type)
         if made is None or not node.input:

@@ -12,7 +12,7 @@ from opshift.passes.fusion.group import Group, Grouping, Held, Uses
 from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.fusion.proposals import MASK, Permits, Proposal, Proposals, RegionKnowledge, elem_type_of
 from opshift.passes.fusion.reader import Reader
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder
@@ -67,7 +67,7 @@ class PatternSearch:
             self._scope.spread_elem_types()
         for index in sorted(suspects, reverse=True):
             if index not in self._taken:
-                own = default_domain(self._nodes[index].domain), self._nodes[index].op_type
+                own = normalize_domain(self._nodes[index].domain), self._nodes[index].op_type
                 ops = [op for op in self._ops if op in suspects[index] and op != own]
                 if (found := self._proposals.first(index, ops, self._taken)) is not None:
                     self._replace(index, found)
@@ -113,7 +113,7 @@ class PatternSearch:
             standing = [
                 index
                 for index, op in enumerate(types)
-                if op in anchors and not default_domain(self._nodes[index].domain)
+                if op in anchors and not normalize_domain(self._nodes[index].domain)
             ]
             for index in self._behind(standing, types, following) if anchors else range(len(types)):
                 found.setdefault(index, set()).update(ops)

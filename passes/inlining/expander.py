@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_type_of, make_attribute
-from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Op, subgraphs
 from opshift.passes.model.types import elem_type_of, plain_type, type_text
 from opshift.passes.rewrite.builder import Builder
@@ -83,7 +83,7 @@ class Expander:
         body = next((f for f in overloads if getattr(f, "overload", "") == wanted), None)
         if body is None:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
-        imports = {default_domain(i.domain): i.version for i in body.opset_import}
+        imports = {normalize_domain(i.domain): i.version for i in body.opset_import}
         if any(True for _ in subgraphs(node.proto)) and imports.get("", node.scope.opset) != node.scope.opset:
             raise CannotConvert(
                 node, "the call passes a subgraph into a function that is written at another opset than the model"
@@ -166,7 +166,7 @@ def _check_choices(node: Node, form: functions.Form) -> None:
 
 
 def _op(proto: NodeProto) -> Op:
-    return default_domain(proto.domain), proto.op_type
+    return normalize_domain(proto.domain), proto.op_type
 
 
 def _elem_type(proto: NodeProto, scope: Scope) -> int:

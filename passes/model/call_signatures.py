@@ -11,7 +11,7 @@ from opshift.passes.model.encoding import node_bytes, tensor_bytes
 from opshift.passes.model.encoding.fields import prefix_length, tag, varint
 from opshift.passes.model.encoding.node_bytes import Values
 from opshift.passes.model.imports import Callee
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Census, census, graphless, subgraphs
 from opshift.passes.records import dataclass, field
 
@@ -146,7 +146,7 @@ class Survey:
             found, pending = Counter[Callee](), [first]
             for layout in pending:
                 for signature, count in layout.counts.items():
-                    found[default_domain(signature.domain), signature.op, signature.overload] += count
+                    found[normalize_domain(signature.domain), signature.op, signature.overload] += count
                 pending += [inner for held in layout.inner.values() for inner in held]
             yield found
 

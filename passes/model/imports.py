@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, normalize_domain
 from opshift.passes.model.traversal import Body, Calls, bodies, with_nested
 
 DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
@@ -21,7 +21,7 @@ Callee = tuple[str, str, str]  # domain, name, overload
 
 def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:
     """The opset by domain that a model or function imports; a model of IR 1 or 2 says nothing and means 1."""
-    found = {default_domain(i.domain): i.version for i in holder.opset_import}
+    found = {normalize_domain(i.domain): i.version for i in holder.opset_import}
     if not found and isinstance(holder, ModelProto) and holder.ir_version < 3:
         found[""] = 1
     return found
@@ -33,7 +33,7 @@ def missing(model: ModelProto) -> list[str]:
     Its optimizer of transformers leaves models so.
     """
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    own = {default_domain(function.domain) for function in model.functions}
+    own = {normalize_domain(function.domain) for function in model.functions}
     found = {
         domain for each in holders for domain in _domains_of(each).intersection(schemas.IMPORTED) - opsets(each).keys()
     }
@@ -63,7 +63,7 @@ def check_opsets(model: ModelProto) -> None:
     for holder in holders:
         seen: dict[str, int] = {}
         for entry in holder.opset_import:
-            domain, version = default_domain(entry.domain), entry.version
+            domain, version = normalize_domain(entry.domain), entry.version
             if seen.setdefault(domain, version) != version:
                 raise InvalidModel(
                     f"domain {domain or 'ai.onnx'!r} is imported twice, at opset {seen[domain]} and {version}"
@@ -85,7 +85,7 @@ def _calls(model: ModelProto) -> Called:
     holders: list[Body] = [model.graph, *model.functions]
     for holder in holders:
         nodes = (node for body in with_nested([holder]) for node in body.node)
-        yield Counter([(default_domain(n.domain), n.op_type, n.overload) for n in nodes])
+        yield Counter([(normalize_domain(n.domain), n.op_type, n.overload) for n in nodes])
 
 
 def check_recursion(model: ModelProto, called: Called) -> None:
@@ -93,7 +93,7 @@ def check_recursion(model: ModelProto, called: Called) -> None:
 
     Nor may they stand for more nodes than any runtime that inlines them could hold.
     """
-    names = [(default_domain(f.domain), f.name, f.overload) for f in model.functions]
+    names = [(normalize_domain(f.domain), f.name, f.overload) for f in model.functions]
     local = {name: Counter[Callee]() for name in names}
     others = dict.fromkeys(local, 0)
     main, *inner = called
@@ -128,7 +128,7 @@ def check_recursion(model: ModelProto, called: Called) -> None:
 def stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:
     present = set()
     for entry in holder.opset_import:
-        domain = default_domain(entry.domain)
+        domain = normalize_domain(entry.domain)
         present.add(domain)
         if domain in targets:
             entry.version = targets[domain]
@@ -145,13 +145,13 @@ def prune_imports(
     after: Calls,
 ) -> None:
     """Drop the imports of domains whose every call was expanded; import what expansions brought in."""
-    unused = {*opsets(model)} - {default_domain(domain) for domain, _ in after} - {""}
-    gone = unused and {default_domain(domain) for domain, _ in before} & unused
+    unused = {*opsets(model)} - {normalize_domain(domain) for domain, _ in after} - {""}
+    gone = unused and {normalize_domain(domain) for domain, _ in before} & unused
     for index in reversed(range(len(model.opset_import))):
-        if default_domain(model.opset_import[index].domain) in gone:
+        if normalize_domain(model.opset_import[index].domain) in gone:
             del model.opset_import[index]
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    called = {default_domain(domain) for domain, _ in after}
+    called = {normalize_domain(domain) for domain, _ in after}
     for holder in holders:
         missing = (brought.keys() & called) - opsets(holder).keys()
         used = _domains_of(holder) if missing else set()
@@ -177,7 +177,7 @@ def _domains_of(holder: ModelProto | FunctionProto) -> set[str]:
     held: list[Body] = [holder] if isinstance(holder, FunctionProto) else [holder.graph]
     if isinstance(holder, ModelProto):
         held += [graph for info in holder.training_info for graph in (info.initialization, info.algorithm)]
-    return {default_domain(node.domain) for nested in with_nested(held) for node in nested.node}
+    return {normalize_domain(node.domain) for nested in with_nested(held) for node in nested.node}
 
 
 def roomiest(model: ModelProto) -> int | None:
@@ -188,7 +188,7 @@ def roomiest(model: ModelProto) -> int | None:
     own = opsets(model).get("")
     if own is None or model.functions:
         return own
-    ops = {node.op_type for body in bodies(model) for node in body.node if not default_domain(node.domain)}
+    ops = {node.op_type for body in bodies(model) for node in body.node if not normalize_domain(node.domain)}
     for opset in range(schemas.newest_opset(model.ir_version), own, -1):
         if all(schemas.since("", op, opset) == schemas.since("", op, own) for op in ops):
             return opset
@@ -203,11 +203,11 @@ def used_domains(model: ModelProto) -> set[str]:
 
 def drop_unused(model: ModelProto, needless: Callable[[str, int], bool]) -> None:
     """Drop the imports of other domains than the default one that nothing uses, and that are `needless`."""
-    own = {default_domain(function.domain) for function in model.functions}
+    own = {normalize_domain(function.domain) for function in model.functions}
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         doubtful = {d for d, version in opsets(holder).items() if d and needless(d, version)}
         gone = doubtful - own - _domains_of(holder) if doubtful else doubtful
         for index in reversed(range(len(holder.opset_import))) if gone else ():
-            if default_domain(holder.opset_import[index].domain) in gone:
+            if normalize_domain(holder.opset_import[index].domain) in gone:
                 del holder.opset_import[index]

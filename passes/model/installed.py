@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENTS
 
@@ -70,7 +70,7 @@ def check_inference(calls: Iterable[Op], imported: dict[str, int]) -> None:
     if not is_old():
         return
     for domain, op in calls:
-        domain = default_domain(domain)
+        domain = normalize_domain(domain)
         if not _infers(domain, op, imported.get(domain, 0)):
             raise Lacking(f"it infers nothing of {op} as of opset {schemas.since(domain, op, imported[domain])}")
 

@@ -8,7 +8,7 @@ from functools import cache
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_type_of
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import ELEMENT_TYPES, elem_type_of, type_text
 
@@ -43,7 +43,7 @@ class LegalityJudge:
 def illegal(node: NodeProto, opset: int, why: str, where: str) -> Refusal:
     """The refusal of a call that is not legal."""
     name = node.name or next(iter(node.output), "")
-    domain = default_domain(node.domain)
+    domain = normalize_domain(node.domain)
     return Refusal(name, node.op_type, domain, 0, True, f"not legal at opset {opset}: {why}", where)
 
 
@@ -58,7 +58,7 @@ def problems(model: ModelProto) -> Iterator[Refusal]:
         elif body is model.graph:
             home, where = _imports(model), ""
         for node in body.node:
-            opset = home.get(default_domain(node.domain))
+            opset = home.get(normalize_domain(node.domain))
             if opset is not None and (why := judge.why_not(node, opset)):
                 yield illegal(node, opset, why, where)
     yield from unknown_initializers(model)
@@ -72,7 +72,7 @@ def unknown_initializers(model: ModelProto) -> Iterator[Refusal]:
 
 
 def _imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
-    return {default_domain(i.domain): i.version for i in holder.opset_import}
+    return {normalize_domain(i.domain): i.version for i in holder.opset_import}
 
 
 def misuse(node: NodeProto, domain: str, version: int) -> str:
@@ -92,7 +92,7 @@ Kinds = tuple[tuple[str, int], ...]
 
 
 def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: Kinds, opset: int) -> str:
-    domain = default_domain(raw)
+    domain = normalize_domain(raw)
     if not schemas.is_onnx_domain(domain):
         return ""
     schema = schemas.schema(domain, op, opset)
@@ -141,7 +141,7 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
         for node in body.node:
             if not dissolved.isdisjoint(node.input):
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why)
+                yield Refusal(name, node.op_type, normalize_domain(node.domain), 0, False, why)
         for value in body.output:
             name = value if isinstance(value, str) else value.name
             if name in dissolved:
@@ -159,7 +159,7 @@ def find_unexpanded(model: ModelProto, ops: Container[tuple[str, str]]) -> Itera
     """Refuse every node, at any depth, whose operator should have been expanded. A check: conversion leaves none."""
     for body in bodies(model):
         for node in body.node:
-            domain = default_domain(node.domain)
+            domain = normalize_domain(node.domain)
             if (domain, node.op_type) in ops:
                 name = node.name or next(iter(node.output), "")
                 yield Refusal(
@@ -192,7 +192,7 @@ def _unknown_holders(model: ModelProto, opset: int) -> Iterator[Refusal]:
     early = {name: text for name, text in spelled.items() if opset < _HOLDERS.get(text, 0)}
     if not early:
         return
-    plain = (node for body in bodies(model) for node in body.node if not default_domain(node.domain))
+    plain = (node for body in bodies(model) for node in body.node if not normalize_domain(node.domain))
     met = {name for node in plain for name in (*node.input, *node.output)}
     for name in filter(met.__contains__, early):
         first, role = _HOLDERS[early[name]], "an input" if name in inputs else "an output"

@@ -93,7 +93,7 @@ __all__ = [
     "TypeProto",
     "ValueInfoProto",
     "copy_model",
-    "default_domain",
+    "normalize_domain",
 ]
 
 
@@ -110,6 +110,6 @@ def keep_held(graph: GraphProto, like: GraphProto) -> None:
         getattr(graph, field).extend(getattr(like, field))
 
 
-def default_domain(domain: str) -> str:
-    """The default domain's canonical name: `ai.onnx` is an alias of the empty string."""
+def normalize_domain(domain: str) -> str:
+    """Name a domain as models mostly do: `ai.onnx` becomes the empty string, which is the default domain."""
     return "" if domain == "ai.onnx" else domain

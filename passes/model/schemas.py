@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import AttributeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, normalize_domain
 from opshift.passes.records import dataclass
 
 INFINITE = 2**31 - 1  # max_input of a variadic operator
@@ -108,7 +108,7 @@ def vendor_table() -> Any:
 
 
 def _operators(domain: str) -> Any:
-    domain = default_domain(domain)
+    domain = normalize_domain(domain)
     return (vendor_table()["schemas"] if domain in VENDORS else _rows()).get(domain, {})
 
 
@@ -132,7 +132,7 @@ def schema(domain: str, op: str, opset: int) -> Schema | None:
     at = since(domain, op, opset)
     if at is None:
         return None
-    domain = default_domain(domain)
+    domain = normalize_domain(domain)
     row, pool = _operators(domain)[op][str(at)], (vendor_table() if domain in VENDORS else _table())["types"]
     if domain not in VENDORS:
         row = json.loads(row)
@@ -185,7 +185,7 @@ def domains() -> tuple[str, ...]:
 
 def is_onnx_domain(domain: str) -> bool:
     """Whether ONNX itself defines the operators of `domain`."""
-    return default_domain(domain) in _rows()
+    return normalize_domain(domain) in _rows()
 
 
 @cache
@@ -193,7 +193,7 @@ def latest(domain: str = "") -> int:
     """The newest opset of `domain` that is known."""
     if domain in VENDORS:
         return max(version for op in operators(domain) for version in versions(domain, op))
-    return max(map(int, _table()["ir"][default_domain(domain)]))
+    return max(map(int, _table()["ir"][normalize_domain(domain)]))
 
 
 @cache
@@ -204,7 +204,7 @@ def newest_opset(ir: int) -> int:
 
 def ir_version(domain: str, opset: int) -> int:
     """The IR version that was current when `opset` was released (`onnx.helper.VERSION_TABLE`)."""
-    table = {int(k): v for k, v in _table()["ir"].get(default_domain(domain), {}).items()}
+    table = {int(k): v for k, v in _table()["ir"].get(normalize_domain(domain), {}).items()}
     reached = [ir for released, ir in table.items() if released <= opset]
     return max(reached, default=3)
 
@@ -223,7 +223,7 @@ def types_at(opset: int) -> frozenset[str]:
 @cache
 def has_subgraphs(domain: str, op: str) -> bool:
     """Whether any version of `op` takes graphs as attributes; True for operators that ONNX does not define."""
-    domain = default_domain(domain)
+    domain = normalize_domain(domain)
     return op not in _rows().get(domain, {}) or op in _table()["holding_graphs"][domain]
 
 

@@ -19,7 +19,7 @@ from opshift.passes.model.messages import (
     SparseTensorProto,
     TensorProto,
     ValueInfoProto,
-    default_domain,
+    normalize_domain,
 )
 
 DIFFERENT = {
@@ -88,7 +88,7 @@ def fault(why: str, node: NodeProto | None = None, where: str = "") -> InvalidMo
     told = f" ({where})" if where else ""
     if node is not None:
         name = node.name or next(filter(None, node.output), "")
-        domain = default_domain(node.domain)
+        domain = normalize_domain(node.domain)
         op = f"{domain}::{node.op_type}" if domain else node.op_type
         return InvalidModel(brief(f'the model is not valid: {op} "{name}"{told}: {why}'))
     return InvalidModel(brief(f"the model is not valid{told}: {why}"))
@@ -137,7 +137,7 @@ def check_functions(model: ModelProto) -> None:
 
 def imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
     """The opset by domain; a model of IR 1 or 2 says nothing and means 1."""
-    found = {default_domain(entry.domain): entry.version for entry in holder.opset_import}
+    found = {normalize_domain(entry.domain): entry.version for entry in holder.opset_import}
     if isinstance(holder, ModelProto) and holder.ir_version < _IMPORTS_SINCE:
         found.setdefault("", 1)
     return found
@@ -164,7 +164,7 @@ class ValidityWalk:
 
     def takes_all_of(self, domain: str) -> bool:
         """Whether a domain is imported, and nobody says how its operators are called."""
-        name = default_domain(domain)
+        name = normalize_domain(domain)
         return name in self._opsets and not schemas.is_onnx_domain(name) and name != _WITHOUT_OPERATORS
 
     def graph(self, graph: GraphProto, outer: Scope, *, main: bool = False) -> None:
@@ -222,7 +222,7 @@ class ValidityWalk:
             self._fail("a node has no op_type", node)
         if not node.input and not node.output:
             self._fail("a node has neither inputs nor outputs", node)
-        domain = default_domain(node.domain)
+        domain = normalize_domain(node.domain)
         opset = self._opsets.get(domain)
         if opset is None:
             self._fail(f"its domain {domain or 'ai.onnx'!r} is not imported", node)

@@ -15,7 +15,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import DEEPEST, check_imports, opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, census, with_nested
 from opshift.passes.optimization.bodies import BodyVisit
 from opshift.passes.optimization.courses import COURSES
@@ -100,7 +100,7 @@ def _is_alike(function: FunctionProto, own: int, opset: int) -> bool:
 
     What took the place of its nodes might be.
     """
-    nodes = (node for body in with_nested([function]) for node in body.node if not default_domain(node.domain))
+    nodes = (node for body in with_nested([function]) for node in body.node if not normalize_domain(node.domain))
     return all(schemas.since("", n.op_type, own) == schemas.since("", n.op_type, opset) for n in nodes)
 
 
@@ -114,7 +114,7 @@ def _drop_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> None:
     """Drop what nobody reads of a body that is written at these opsets, by domain."""
 
     def note_dead(node: NodeProto) -> None:
-        domain = default_domain(node.domain)
+        domain = normalize_domain(node.domain)
         since = schemas.since(domain, node.op_type, versions.get(domain, 0)) or 0
         whole.changed += 1
         whole.changes.append(

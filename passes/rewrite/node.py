@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.attributes import attribute_value, make_attribute
-from opshift.passes.model.messages import AttributeProto, NodeProto, SparseTensorProto, TensorProto, default_domain
+from opshift.passes.model.messages import AttributeProto, NodeProto, SparseTensorProto, TensorProto, normalize_domain
 from opshift.passes.model.numbers import single
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Node:
         """What to raise where the type or the rank of a value is unknown, with the value that has to be declared."""
         origin, made = self.scope.find_unknown(what, name)
         fix = "a value_info that declares " + ("it" if origin == name else f'"{origin}"')
-        if made is not None and default_domain(made.domain) not in _INFERRED:
+        if made is not None and normalize_domain(made.domain) not in _INFERRED:
             fix += f" (made by {made.domain}::{made.op_type})"
         elif what == "rank":
             fix = f"--fix-shape, or {fix}"

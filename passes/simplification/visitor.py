@@ -12,7 +12,7 @@ from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
 from opshift.passes.model.attributes import attribute_value, make_attribute
-from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import graphless
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape
 from opshift.passes.rewrite.says import sentence_of
@@ -64,7 +64,7 @@ class Visit:
         op, domain = node.op_type, node.domain
         if op not in self._graphless or domain:
             self._inside(node, index)
-        if (domain and default_domain(domain)) or not any(node.output[:]) or space.is_open(node):
+        if (domain and normalize_domain(domain)) or not any(node.output[:]) or space.is_open(node):
             space.register(node)
             return [node]
         before: list[NodeProto] = []

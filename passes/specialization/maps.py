@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes.changes import Change
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.attributes import attribute_value, make_attribute
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.types import Dim, tensor_type
 
 T = TensorProto
@@ -72,7 +72,7 @@ def _vectorize(model: ModelProto) -> Iterator[Change]:
 
 
 def _is(node: NodeProto, op: str) -> bool:
-    return node.op_type == op and default_domain(node.domain) == ML
+    return node.op_type == op and normalize_domain(node.domain) == ML
 
 
 def _attributes(node: NodeProto) -> dict[str, Any]:

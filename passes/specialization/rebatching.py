@@ -17,7 +17,7 @@ from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.simplification import dimensions, shape_values
@@ -151,7 +151,7 @@ class _BatchWalk:
             try:
                 self._node(index, node)
             except Mixes as mixes:
-                name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
+                name, domain = node.name or next(iter(node.output), ""), normalize_domain(node.domain)
                 why = reason(f"{CANNOT_CHANGE}: {mixes}")
                 yield Refusal(name, node.op_type, domain, 0, False, why)
                 return
@@ -170,14 +170,14 @@ class _BatchWalk:
 
     def _node(self, index: int, node: NodeProto) -> None:
         space = self.space
-        if node.op_type == "Constant" and not default_domain(node.domain):
+        if node.op_type == "Constant" and not normalize_domain(node.domain):
             if (tensor := tensors.of_constant(node)) is not None:
                 space.note_constant(node.output[0], tensor)
             return
         holds = any(True for _ in subgraphs(node))
         read = dead_code.names_read(node) if holds else node.input
         batched, counted = not space.where.keys().isdisjoint(read), not space.counts.isdisjoint(read)
-        if default_domain(node.domain) or holds:
+        if normalize_domain(node.domain) or holds:
             if batched or counted:
                 raise Mixes("opshift does not know how it treats the batch")
             return

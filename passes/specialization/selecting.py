@@ -13,7 +13,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.editing import branches
 from opshift.passes.model.editing.names import Names
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Body, subgraphs, with_nested
 from opshift.passes.model.types import Dim
 from opshift.passes.specialization.turns import Unknown, open_with_branches
@@ -75,7 +75,7 @@ class _Selecting:
         nodes: list[NodeProto] = []
         before = len(self.changes)
         for index, (node, source) in enumerate(zip(list(graph.node), scope.body.node, strict=True)):
-            is_if = node.op_type == "If" and not default_domain(node.domain)
+            is_if = node.op_type == "If" and not normalize_domain(node.domain)
             insides = {
                 attribute: (inner, scope.nested_scope(twin, index, attribute, k))
                 for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True)
@@ -109,7 +109,7 @@ class _Selecting:
         """Name all Ifs of a body as ones that stay."""
         for each in with_nested([body]):
             for node in each.node:
-                if node.op_type == "If" and not default_domain(node.domain):
+                if node.op_type == "If" and not normalize_domain(node.domain):
                     self._refuse(node, why)
 
     def _check(self, node: NodeProto, insides: Sequence[Scope], scope: Scope) -> None:
@@ -175,7 +175,7 @@ def _check_safe(node: NodeProto, scope: Scope) -> None:
     """Raise `Unknown` for a node that may fail, or draws numbers, where its branch is not meant to run."""
     op = node.op_type
     is_known = op in _ELEMENTWISE | _OF_KNOWN_SIZES or (op == "Gather" and _is_inside(node, scope))
-    if default_domain(node.domain) or not is_known:
+    if normalize_domain(node.domain) or not is_known:
         raise Unknown(f"{op} may fail in the branch that is not taken")
     kinds = [_kind(scope, name) for name in (*node.input, *node.output) if name]
     if op in ("Div", "Mod") and kinds[0][0] not in _FLOATS:

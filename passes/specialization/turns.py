@@ -12,7 +12,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import own_names, subgraphs
 
 _MOST = 1 << 16
@@ -46,7 +46,7 @@ def open_with_branches(model: ModelProto, folder: str | None) -> Scope:
             descend(node)
 
     def descend(node: NodeProto) -> None:
-        if node.op_type == "If" and not default_domain(node.domain):
+        if node.op_type == "If" and not normalize_domain(node.domain):
             for _, _, graph in subgraphs(node):
                 hold_constants(graph)
 
@@ -173,7 +173,7 @@ class Values:
         if node is None:
             unknown = self._around is None or name in self._inputs
             return None if unknown else self._around.find(name, depth)  # type: ignore[union-attr]
-        if default_domain(node.domain) or any(True for _ in subgraphs(node)):
+        if normalize_domain(node.domain) or any(True for _ in subgraphs(node)):
             return None
         attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
         if node.op_type == "Identity":

@@ -15,7 +15,7 @@ from opshift.passes.model import imports, schemas, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing import branches, dead_code
 from opshift.passes.model.editing.names import Names
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Body, Op, census, subgraphs
 from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.fixing import follow_fixed
@@ -77,7 +77,7 @@ def unroll(model: ModelProto, most: int, ops: frozenset[str] = TURNED, folder: s
 def functions_calling(model: ModelProto, ops: set[Op]) -> list[Op]:
     """List the functions of a model that call one of these operators, themselves or through other functions."""
     calls = {
-        (default_domain(f.domain), f.name): {(default_domain(d), op) for d, op in census([f])[1]}
+        (normalize_domain(f.domain), f.name): {(normalize_domain(d), op) for d, op in census([f])[1]}
         for f in model.functions
     }
     found = set[Op]()
@@ -243,7 +243,7 @@ class _Rewriting:
         nodes: list[NodeProto] = []
         before = len(self.changes)
         for index, (node, source) in enumerate(zip(list(graph.node), scope.body.node, strict=True)):
-            is_default = not default_domain(node.domain)
+            is_default = not normalize_domain(node.domain)
             if is_default and node.op_type in self.ops:
                 try:
                     nodes += self._unroll(node, source, scope)
@@ -266,7 +266,7 @@ class _Rewriting:
 
     def _refuse_all(self, body: Body, why: str) -> None:
         for node in body.node:
-            if node.op_type in self.ops and not default_domain(node.domain):
+            if node.op_type in self.ops and not normalize_domain(node.domain):
                 self._refuse(node, why)
             for _, _, inner in subgraphs(node):
                 self._refuse_all(inner, why)

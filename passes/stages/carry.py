@@ -6,7 +6,7 @@ from opshift.passes.changes import Allowance, Ledger, Result
 from opshift.passes.conversion import convert
 from opshift.passes.model import imports, installed
 from opshift.passes.model.formats import FORMATS, Floats
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass
@@ -41,7 +41,7 @@ class Carry:
         for elem_type in sorted(carried):
             installed.check_type(elem_type)
         result = Result(model, (), ())
-        if functions := [(default_domain(function.domain), function.name) for function in model.functions]:
+        if functions := [(normalize_domain(function.domain), function.name) for function in model.functions]:
             result = convert.attempt(model, imports.opsets(model), ops=functions, folder=facts.folder)
         if result.model is None:
             return result

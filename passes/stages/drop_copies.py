@@ -8,7 +8,7 @@ from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.model import tensors
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, copy_model, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Body, bodies
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
@@ -82,7 +82,7 @@ class DropCopies:
 
     def _is_copy(self, node: NodeProto, opset: int, false: set[str]) -> bool:
         """Whether the first output is the first input, and no other one is there."""
-        if default_domain(node.domain) or node.op_type not in self.ops or any(node.output[1:]):
+        if normalize_domain(node.domain) or node.op_type not in self.ops or any(node.output[1:]):
             return False
         if node.op_type == "Identity":
             return True

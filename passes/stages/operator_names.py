@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.spelling import hint, likely, texts
 
@@ -14,7 +14,7 @@ from opshift.passes.spelling import hint, likely, texts
 def parse_operator(name: str) -> Op:
     """Split `"Name"` or `"domain::Name"` into (domain, name). Used for every operator that a user names."""
     domain, _, op = name.rpartition("::")
-    return default_domain(domain), op
+    return normalize_domain(domain), op
 
 
 def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
@@ -31,7 +31,7 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
         return ValueError(f"unknown {what} {name!r}: name one at a time")
-    domain = default_domain(name.rpartition("::")[0])
+    domain = normalize_domain(name.rpartition("::")[0])
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
         return ValueError(f"unknown {what} {name!r}: opshift knows no operators of domain {domain!r}")
     called = ELSEWHERE.get(re.sub(r"[^a-z0-9]", "", name.lower()))
@@ -79,12 +79,12 @@ def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used
     Runs before a conversion.
     """
     named = [parse_operator(name) for name in names]
-    existing = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
+    existing = {*used, *((normalize_domain(f.domain), f.name) for f in model.functions)}
     for name, op in zip(names, named, strict=True):
         if op not in existing and not schemas.versions(*op) and not _is_ours(*op):
             raise unknown_operator(name, existing)
     if domain is not None:
-        wanted = default_domain(domain)
+        wanted = normalize_domain(domain)
         members = sorted(op for op in used if op[0] == wanted)
         if not members and not _is_known(wanted):
             raise ValueError(f"the model uses no operator of domain {domain!r}{_domain_hint(domain, used)}")

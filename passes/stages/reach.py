@@ -9,7 +9,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.attempts import REPAIRS, choose, plan_attempt, try_attempts
 from opshift.passes.model import imports, schemas
-from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.stages.stage import Facts
@@ -120,10 +120,10 @@ class Reach:
 
     def _list_absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
         """List operators that the user wants replaced, but that the model does not have: the report says so."""
-        gone = {(default_domain(change.domain), change.op) for change in result.changes}
+        gone = {(normalize_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)
-        if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
+        if self.domain is not None and normalize_domain(self.domain) not in {domain for domain, _ in ops}:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone and not result.refusals:
             yield "vendor operator"

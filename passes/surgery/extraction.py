@@ -8,7 +8,7 @@ from opshift.passes.inputs import matching
 from opshift.passes.inputs.interface import check_name
 from opshift.passes.inputs.parts import Cut
 from opshift.passes.model.encoding.fields import retain
-from opshift.passes.model.messages import ModelProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, TypeProto, normalize_domain
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import Body, with_nested
 from opshift.passes.records import dataclass
@@ -170,14 +170,14 @@ def _drop_functions(part: ModelProto) -> None:
     """Drop the functions that nothing calls."""
     if not part.functions:
         return
-    held = {(default_domain(f.domain), f.name, f.overload): f for f in part.functions}
+    held = {(normalize_domain(f.domain), f.name, f.overload): f for f in part.functions}
     called = set[tuple[str, str, str]]()
     pending: list[Body] = [part.graph]
     while pending:
         body = pending.pop()
         for node in (node for inner in with_nested([body]) for node in inner.node):
-            key = default_domain(node.domain), node.op_type, node.overload
+            key = normalize_domain(node.domain), node.op_type, node.overload
             if key in held and key not in called:
                 called.add(key)
                 pending.append(held[key])
-    retain(part.functions, [(default_domain(f.domain), f.name, f.overload) in called for f in part.functions])
+    retain(part.functions, [(normalize_domain(f.domain), f.name, f.overload) in called for f in part.functions])

@@ -16,7 +16,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TypeProto,
     copy_model,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import bodies, own_names, with_nested
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
@@ -282,11 +282,11 @@ def _is_same(one: FunctionProto, other: FunctionProto) -> bool:
 
 
 def _call(node: NodeProto) -> tuple[str, str, str]:
-    return default_domain(node.domain), node.op_type, node.overload
+    return normalize_domain(node.domain), node.op_type, node.overload
 
 
 def _key(function: FunctionProto) -> tuple[str, str, str]:
-    return default_domain(function.domain), function.name, function.overload
+    return normalize_domain(function.domain), function.name, function.overload
 
 
 def _append(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
@@ -308,7 +308,7 @@ def _append(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
     one.ir_version = max(one.ir_version, other.ir_version)
     imported = opsets(one)
     for entry in other.opset_import:
-        if default_domain(entry.domain) not in imported:
+        if normalize_domain(entry.domain) not in imported:
             one.opset_import.add(domain=entry.domain, version=entry.version)
     said = {entry.key for entry in one.metadata_props}
     one.metadata_props.extend(entry for entry in other.metadata_props if entry.key not in said)

@@ -21,7 +21,7 @@ from opshift.passes.model.messages import (
     TensorProto,
     TypeProto,
     copy_model,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.named_types import TYPE_ATTRIBUTES, tensor_types
 from opshift.passes.model.traversal import Body, bodies, subgraphs
@@ -118,7 +118,7 @@ def _expand(source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str 
 def _formula(node: Node, carriers: Carriers) -> registry.Step | None:
     """What writes a call in other operators; None for one that takes the carrying types, or has none to carry."""
     proto = node.proto
-    if default_domain(proto.domain) or proto.op_type not in _EXPANDED:
+    if normalize_domain(proto.domain) or proto.op_type not in _EXPANDED:
         return None
     named = [a.i for a in proto.attribute if a.name in TYPE_ATTRIBUTES]
     elem_types = {*named, *(node.scope.elem_type(name) for name in proto.input if name)}
@@ -151,7 +151,7 @@ class _Retyping:
         self._ledger = ledger
         self._folder = folder
         self._asked, self._made = Context(source, source, folder), Context(self.model, source, folder)
-        self._local = {(default_domain(f.domain), f.name) for f in source.functions}
+        self._local = {(normalize_domain(f.domain), f.name) for f in source.functions}
         self._opset = opsets(source).get("", 1)
         self._read = 0
         self._body(self.model.graph, Scope(source.graph, self._asked, self._opset, path=()), None)
@@ -187,14 +187,14 @@ class _Retyping:
         try:
             return self._rewrite(node, question)
         except CannotConvert as refused:
-            domain = default_domain(proto.domain)
+            domain = normalize_domain(proto.domain)
             self._ledger.refusals.append(
                 Refusal(node.name, proto.op_type, domain, 0, False, refused.why, scope.function)
             )
         return [proto]
 
     def _rewrite(self, node: Node, question: Node) -> list[NodeProto]:
-        proto, domain = node.proto, default_domain(node.domain)
+        proto, domain = node.proto, normalize_domain(node.domain)
         if (domain, proto.op_type) in self._local:
             return [proto]
         if not domain and proto.op_type in _MAKERS:
@@ -230,7 +230,7 @@ class _Retyping:
         exact = node.op_type in CORRECTLY_ROUNDED and not node.domain
         remark = "" if exact else f"computes in a wider type, and rounds to {names}"
         how = f"Rounded results to {names}, stored in a wider type"
-        change = Change(node.name, node.op_type, default_domain(node.domain), self._opset, self._opset, how)
+        change = Change(node.name, node.op_type, normalize_domain(node.domain), self._opset, self._opset, how)
         self._ledger.changes.append(change if exact else change._replace(grade="close", remark=remark))
         return take_over(node, results)
 

@@ -15,7 +15,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import element_name
@@ -109,8 +109,8 @@ class Casting:
         return self.written
 
     def _originals(self, made: list[FunctionProto]) -> list[FunctionProto]:
-        names = {(default_domain(f.domain), f.name) for f in made}
-        return [f for f in self._problem.model.functions if (default_domain(f.domain), f.name) in names]
+        names = {(normalize_domain(f.domain), f.name) for f in made}
+        return [f for f in self._problem.model.functions if (normalize_domain(f.domain), f.name) in names]
 
     # --- which form of a value is read --------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Casting:
 
     def _cast(self, value: Value, before: str, after: str, elem_type: int, *, outside: bool) -> None:
         """Put a cast behind the node that makes a value."""
-        imported = any(not default_domain(entry.domain) for entry in self._problem.model.opset_import)
+        imported = any(not normalize_domain(entry.domain) for entry in self._problem.model.opset_import)
         opset = value.place.opsets.get("", 1) if imported else schemas.latest()
         name = self._names.fresh(f"{after}/cast")
         node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
@@ -321,13 +321,13 @@ class Casting:
 
     def _name_type(self, place: Place, node: NodeProto, value: Value, elem_type: int) -> None:
         """Let an attribute name the type that is made now."""
-        named = NAMED.get(node.op_type) if not default_domain(node.domain) else None
+        named = NAMED.get(node.op_type) if not normalize_domain(node.domain) else None
         if named is not None:
             if node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0):
                 return
             old = node.op_type == "Cast" and place.opsets.get("", 1) < 6
             _set(node, make_attribute(named.name, T.DataType.Name(elem_type) if old else elem_type))
-        elif default_domain(node.domain):
+        elif normalize_domain(node.domain):
             return
         elif node.op_type == "ConstantOfShape":
             held = place.value_of(node, "value")
@@ -396,7 +396,7 @@ class Casting:
         """Take out the casts that have nothing to change any more."""
         ends = _results(place)
         for index, node in enumerate(place.nodes):
-            if node.op_type != "Cast" or default_domain(node.domain):
+            if node.op_type != "Cast" or normalize_domain(node.domain):
                 continue
             value, made = place.find(node.input[0]), place.values.get(node.output[0])
             if value is None or made is None or value.form != made.form:
@@ -492,5 +492,5 @@ def _retype(value_type: TypeProto, elem_type: int) -> None:
 def _import_default(held: object, known: object) -> None:
     """Import the default domain, in which Cast is, where nothing else is of it."""
     imports = list(held)  # type: ignore[call-overload]
-    if not any(not default_domain(entry.domain) for entry in imports):
+    if not any(not normalize_domain(entry.domain) for entry in imports):
         held.add(domain="", version=13)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from math import prod
 from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import ModelProto, TypeProto, copy_model, default_domain
+from opshift.passes.model.messages import ModelProto, TypeProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import dims_of, element_name, has_shape
 from opshift.passes.process import collector_paused
@@ -180,7 +180,7 @@ def _find_kept(problem: Problem, narrow: list[bool]) -> Iterator[Kept]:
         node = owner.place.nodes[owner.node]
         why = problem.reasons[variable] or "the casts around it would cost more than it saves"
         first = next(filter(None, node.output), "")
-        yield Kept(node.name or first, default_domain(node.domain), node.op_type, first, why)
+        yield Kept(node.name or first, normalize_domain(node.domain), node.op_type, first, why)
 
 
 def _note(model: ModelProto, wanted: Types, kept: tuple[Kept, ...]) -> None:

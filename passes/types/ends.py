@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.problem import Place, Problem, Value
@@ -51,7 +51,7 @@ def probes(source: ModelProto, wanted: Types, folder: str | None) -> list[Probe]
     for place in problem.places:
         for index, node in enumerate(place.nodes):
             groups = [variable for variable in place.groups[index].values() if variable > 0]
-            if default_domain(node.domain) or node.op_type not in ELEMENTWISE or not any(narrow[v] for v in groups):
+            if normalize_domain(node.domain) or node.op_type not in ELEMENTWISE or not any(narrow[v] for v in groups):
                 continue
             probe = _probe(place, node, fitting.ranges)
             if probe is not None:

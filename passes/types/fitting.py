@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from opshift.passes.analysis import scope as scopes
 from opshift.passes.errors import Refusal, reason
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.messages import TensorProto, normalize_domain
 from opshift.passes.model.traversal import results
 from opshift.passes.types.operands import ANY, signature
 from opshift.passes.types.problem import FREE, WIDE, Owner, Place, Problem, Value
@@ -67,7 +67,7 @@ class Fitting(Staying):
             read, made = [name for name in node.input if name], [name for name in node.output if name]
             if all(name in sizes for name in read) and all(name in to_sizes for name in made):
                 self.node(place, index, SIZES_ALONE)
-            elif self.problem.wanted.target or (node.op_type in ARITHMETIC and not default_domain(node.domain)):
+            elif self.problem.wanted.target or (node.op_type in ARITHMETIC and not normalize_domain(node.domain)):
                 self.pulling.add((id(place), index))
 
     def find_refusals(self, narrow: Sequence[bool], target: str) -> Iterator[Refusal]:
@@ -77,7 +77,7 @@ class Fitting(Staying):
             for index, node in enumerate(place.nodes):
                 variables = [each for each in place.groups[index].values() if each > 0 and not narrow[each]]
                 why = next((self.problem.reasons[each] for each in variables if self.problem.reasons[each]), "")
-                for at in _SIZES.get(node.op_type, ()) if not default_domain(node.domain) else ():
+                for at in _SIZES.get(node.op_type, ()) if not normalize_domain(node.domain) else ():
                     value = place.find(node.input[at]) if at < len(node.input) and node.input[at] else None
                     if (
                         value is not None
@@ -90,13 +90,13 @@ class Fitting(Staying):
                     fix = "--fix-shape" if why == SIZES_ALONE or why.endswith("computed") else ""
                     first = node.name or next(filter(None, node.output), "")
                     said = reason(f"{why}; {target} keeps int64 in int32", fix=fix)
-                    yield Refusal(first, node.op_type, default_domain(node.domain), 0, False, said)
+                    yield Refusal(first, node.op_type, normalize_domain(node.domain), 0, False, said)
 
     def _keep_operands(self) -> None:
         """Read as int64 what has to be, though the schema does not say so."""
         for place in self.problem.places:
             for index, node in enumerate(place.nodes):
-                if default_domain(node.domain):
+                if normalize_domain(node.domain):
                     continue
                 if node.op_type in _LACKING:
                     self.node(place, index, _LACKING[node.op_type])
@@ -127,7 +127,7 @@ class Fitting(Staying):
                 if index < 0:
                     return None
                 node = place.nodes[index]
-                if default_domain(node.domain):
+                if normalize_domain(node.domain):
                     return None
                 if at in _OPEN.get(node.op_type, ()):
                     continue
@@ -156,7 +156,7 @@ class Fitting(Staying):
         """Let constants be int32 where an operator takes either type."""
         for place in self.problem.places:
             for index, node in enumerate(place.nodes):
-                domain = default_domain(node.domain)
+                domain = normalize_domain(node.domain)
                 for at, name in enumerate(node.input):
                     value = place.find(name) if name else None
                     if value is None or value.tensor is None or place.reads[index][at] != FREE:
@@ -193,7 +193,7 @@ def _only_of_sizes(place: Place) -> set[str]:
     found = {value.name for value in place.values.values() if value.tensor is not None}
     for index, node in enumerate(place.nodes):
         made = node.op_type in ("Shape", "Size")
-        plain = not default_domain(node.domain) and node.op_type not in ("If", "Loop", "Scan") and bool(node.input)
+        plain = not normalize_domain(node.domain) and node.op_type not in ("If", "Loop", "Scan") and bool(node.input)
         if index not in place.calls and (made or (plain and all(name in found for name in node.input if name))):
             found.update(filter(None, node.output))
     return found
@@ -228,6 +228,6 @@ def _read_inside(place: Place) -> Iterator[str]:
 
 def _is_size(place: Place, index: int, at: int, to_sizes: set[str]) -> bool:
     node = place.nodes[index]
-    if default_domain(node.domain) or node.op_type in ("If", "Scan") or index in place.calls:
+    if normalize_domain(node.domain) or node.op_type in ("If", "Scan") or index in place.calls:
         return False
     return at in _SIZES.get(node.op_type, ()) or all(name in to_sizes for name in node.output if name)

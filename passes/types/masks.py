@@ -6,7 +6,7 @@ has to stay finite, its exponential 0, and a row that is masked everywhere has t
 
 from __future__ import annotations
 
-from opshift.passes.model.messages import default_domain
+from opshift.passes.model.messages import normalize_domain
 from opshift.passes.records import dataclass, field
 from opshift.passes.types.formats import Format
 from opshift.passes.types.problem import Place, Problem, Value
@@ -72,7 +72,7 @@ def _follow(problem: Problem, start: Value, adds: int, flow: Flow, seen: set[tup
                 flow.ends = False
                 continue
             node = place.nodes[at]
-            op = node.op_type if not default_domain(node.domain) else ""
+            op = node.op_type if not normalize_domain(node.domain) else ""
             if op in ("Softmax", "Exp") or (op == "Attention" and index == 3):
                 continue
             if op in ("MaxPool", "ReduceMax", "GlobalMaxPool") and not count:
@@ -110,7 +110,7 @@ def is_mask(place: Place, name: str) -> bool:
         if value is None or value.maker < 0 or value.place is not place:
             return value is not None and value.tensor is None and "mask" in name.lower()
         node = place.nodes[value.maker]
-        if default_domain(node.domain):
+        if normalize_domain(node.domain):
             return False
         if node.op_type == "Cast":
             return True

@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.messages import TensorProto, normalize_domain
 
 T = TensorProto
 
@@ -104,7 +104,7 @@ STASHED = ("LayerNormalization",)
 @cache
 def signature(domain: str, op: str, opset: int) -> Signature | None:
     """The operands of an operator; None for one that is not known."""
-    domain = default_domain(domain)
+    domain = normalize_domain(domain)
     schema = schemas.schema(domain, op, opset)
     if schema is None and not domain:
         schema = schemas.schema(schemas.ONNXRUNTIME, op, 1)

@@ -25,7 +25,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body, graphless, results, subgraphs
 from opshift.passes.model.types import element_name
@@ -256,12 +256,12 @@ class Problem:
         place.nodes = in_order(body)
         for index, node in enumerate(place.nodes):
             domain, op, inputs = node.domain, node.op_type, node.input[:]
-            place.ops.append(f"{domain}::{op}" if domain and default_domain(domain) else op)
+            place.ops.append(f"{domain}::{op}" if domain and normalize_domain(domain) else op)
             place.inputs.append(inputs)
             place.outputs.append(node.output[:])
             place.groups.append({})
             place.reads.append([FREE] * len(inputs))
-            self._node(place, index, node, default_domain(domain), op)
+            self._node(place, index, node, normalize_domain(domain), op)
 
     def _body(self, place: Place, node: NodeProto, index: int) -> dict[str, list[Place]]:
         """The bodies in the attributes of a node, which are filled once it is known what they are given."""
@@ -374,7 +374,7 @@ class Problem:
 
     def _output_type(self, place: Place, node: NodeProto, at: int, fixed: int, like: Value | None) -> tuple[int, str]:
         """The element type of an output, and what it is a tensor, a sequence or an optional of; 0 if unknown."""
-        op, domain = node.op_type, default_domain(node.domain)
+        op, domain = node.op_type, normalize_domain(node.domain)
         if fixed:
             return fixed, TENSOR
         if not domain and at == 0:
@@ -606,7 +606,7 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
     """That an operator does not take a type, and the opset from which on it does."""
     from opshift.passes.model import schemas
 
-    target, domain = problem.target(value), default_domain(node.domain)
+    target, domain = problem.target(value), normalize_domain(node.domain)
     name = FORMATS[problem.wanted.mapping[value.elem_type]].name
     for version in schemas.versions(domain, node.op_type):
         later = schemas.schema(domain, node.op_type, version)

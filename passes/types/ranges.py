@@ -10,7 +10,7 @@ from math import inf, isfinite, prod, trunc
 from typing import NamedTuple
 
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import results
 from opshift.passes.types.constants import read
 from opshift.passes.types.problem import Place, Problem, Value
@@ -151,7 +151,7 @@ class Ranges:
                 if index < 0 or place is not value.place or (id(place), index) in seen:
                     continue
                 node = place.nodes[index]
-                if node.op_type == "Gather" and at == 1 and not default_domain(node.domain):
+                if node.op_type == "Gather" and at == 1 and not normalize_domain(node.domain):
                     data = place.find(node.input[0])
                     shape = self._sizes(place, data) if data is not None else None
                     axis = int(place.value_of(node, "axis", 0))
@@ -178,7 +178,7 @@ class Ranges:
                 self._inner(place, index, node)
             elif index in place.calls:
                 self._call(place, index, node)
-            elif node.op_type != "Constant" or default_domain(node.domain):
+            elif node.op_type != "Constant" or normalize_domain(node.domain):
                 for at, name in enumerate(node.output):
                     if name:
                         known = self._range_of_output(place, node, at)
@@ -234,7 +234,7 @@ class Ranges:
 
     def _range_of_output(self, place: Place, node: NodeProto, at: int) -> Known:
         op = node.op_type
-        if default_domain(node.domain):
+        if normalize_domain(node.domain):
             return None
         if _INDICES.get(op) == at:
             return self._range_of_sizes(place, node)

@@ -9,7 +9,7 @@ from math import log, prod, sqrt
 from opshift.passes.analysis import scope as scopes
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.types import constants, masks, vanishing
 from opshift.passes.types.constants import Numbers
 from opshift.passes.types.formats import FORMATS, Format
@@ -228,7 +228,7 @@ class Staying:
         for place, index, at in value.readers:
             if index < 0 or place.reads[index][at] <= 0:
                 continue
-            op = place.nodes[index].op_type if not default_domain(place.nodes[index].domain) else ""
+            op = place.nodes[index].op_type if not normalize_domain(place.nodes[index].domain) else ""
             if (op == "Clip" and at in (1, 2)) or op in ("Min", "Max"):
                 self.limits[id(place), index, at] = form.most
                 continue
@@ -250,7 +250,7 @@ class Staying:
             if index < 0 or place.reads[index][at] <= 0:
                 continue
             node, variable = place.nodes[index], place.reads[index][at]
-            op = node.op_type if not default_domain(node.domain) else ""
+            op = node.op_type if not normalize_domain(node.domain) else ""
             told = f"{held.least:.3g}" if held.size == 1 else f"numbers down to {held.least:.3g}"
             used = True
             if op == "Div" and at == 1:
@@ -292,7 +292,7 @@ class Staying:
             if index < 0:
                 continue
             node = place.nodes[index]
-            op = node.op_type if not default_domain(node.domain) else ""
+            op = node.op_type if not normalize_domain(node.domain) else ""
             made = place.values.get(node.output[0])
             if op in MOVING or op in ("Max", "Abs", "Where", "Clip", "Mul", "Neg"):
                 if op == "Mul" and self.scalar(place.find(node.input[1 - at])) is None:
@@ -510,7 +510,7 @@ class Staying:
                 if index < 0:
                     continue
                 node = place.nodes[index]
-                op = node.op_type if not default_domain(node.domain) else ""
+                op = node.op_type if not normalize_domain(node.domain) else ""
                 if op in ("Sqrt", "Log") or (op == "Pow" and each.name == node.input[0]):
                     ends = True
                 elif op in MOVING or op in ("ReduceMean", "ReduceSum", "Add", "Mul", "Div", "Sum"):
@@ -561,7 +561,7 @@ class Staying:
                     pending.append(place.given[value.name])
                 continue
             maker = place.nodes[value.maker]
-            op = maker.op_type if not default_domain(maker.domain) else ""
+            op = maker.op_type if not normalize_domain(maker.domain) else ""
             if op == "Cast":
                 path.append(value)
                 before = place.find(maker.input[0])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from opshift.passes.changes import TypesReport
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import FunctionProto, ModelProto, TensorProto, copy_model, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.types import constants
 from opshift.passes.types.casting import Casting
 from opshift.passes.types.problem import FREE, Place, Problem, Value
@@ -130,7 +130,7 @@ def _constants(problem: Problem) -> Iterator[tuple[Value, TensorProto]]:
             yield value, value.tensor
         elif value.maker >= 0:
             node = value.place.nodes[value.maker]
-            if node.op_type == "ConstantOfShape" and not default_domain(node.domain):
+            if node.op_type == "ConstantOfShape" and not normalize_domain(node.domain):
                 held = value.place.value_of(node, "value")
                 yield value, held if held is not None else tensors.tensor([0.0], TensorProto.FLOAT)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from opshift.passes.changes import Change
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 
 _ACTIVATIONS = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"], "RNN": ["Tanh"]}
@@ -39,7 +39,7 @@ def _calls(model: ModelProto, op: str) -> Iterator[tuple[NodeProto, int]]:
     version = schemas.since("", op, imports.opsets(model).get("", 1)) or 1
     for body in bodies(model):
         for node in body.node:
-            if node.op_type == op and not default_domain(node.domain):
+            if node.op_type == op and not normalize_domain(node.domain):
                 yield node, version
 
 

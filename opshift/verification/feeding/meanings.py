@@ -14,7 +14,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Body, integer, with_nested
 from opshift.passes.records import dataclass, field
@@ -182,7 +182,7 @@ class _Reader:
         Runs for the main graph and its subgraphs.
         """
         for node in graph.node:
-            if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
+            if not self._chosen.keys().isdisjoint(node.input) and not normalize_domain(node.domain):
                 self._read_node(node)
                 self._find_masks(node)
                 scales = ("", *node.input[1:3])[-1]
@@ -270,5 +270,5 @@ class _Reader:
 
 
 def _reduces(node: NodeProto) -> bool:
-    family = schemas.schema(node.domain, node.op_type, schemas.latest()) if not default_domain(node.domain) else None
+    family = schemas.schema(node.domain, node.op_type, schemas.latest()) if not normalize_domain(node.domain) else None
     return family is not None and family.family == "reduction"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opshift.passes.inputs.interface import required_inputs
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
 from opshift.verification.trees import is_classical
 
@@ -73,7 +73,7 @@ def hanging(model: ModelProto) -> set[str]:
     """
     dependent = set(required_inputs(model))
     for node in model.graph.node:
-        if node.op_type in _SIZES and not default_domain(node.domain):
+        if node.op_type in _SIZES and not normalize_domain(node.domain):
             continue
         inner = with_nested([graph for _, _, graph in subgraphs(node)] if may_hold(node) else [])
         if dependent.intersection(node.input) or any(

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from opshift.passes.analysis.inferring.cases import BY_OP, CASES, Case, Undo
 from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import Op, bodies, declarations, with_nested
 
 _NEWEST = 1 << 30  # the opset of a model that imports none
@@ -92,5 +92,5 @@ def _nodes(model: ModelProto) -> Iterator[tuple[NodeProto, ModelProto | Function
         opset = opsets(holder).get("", _NEWEST)
         for body in with_nested([holder.graph if isinstance(holder, ModelProto) else holder]):
             for node in body.node:
-                if node.op_type in BY_OP and not default_domain(node.domain):
+                if node.op_type in BY_OP and not normalize_domain(node.domain):
                     yield node, holder, opset

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import bodies, with_nested
 
 RIGHT = 11
@@ -80,7 +80,7 @@ def _versions(model: ModelProto) -> Iterator[int]:
 def _wrong(model: ModelProto) -> Iterator[NodeProto]:
     for holder, opset in zip(_holders(model), _versions(model), strict=True):
         for body in with_nested([holder.graph if isinstance(holder, ModelProto) else holder]):
-            yield from (n for n in body.node if not default_domain(n.domain) and is_inferred_wrong(n, opset))
+            yield from (n for n in body.node if not normalize_domain(n.domain) and is_inferred_wrong(n, opset))
 
 
 def _later(op: str) -> FunctionProto:

@@ -20,7 +20,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Calls, census, holding, subgraphs
 
@@ -51,7 +51,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
         held, calls = census([*reversed(light.functions), light.graph])
     check_installed(light)
     claims.withdraw(light, held)
-    ops = {(default_domain(domain), op) for domain, op in calls}
+    ops = {(normalize_domain(domain), op) for domain, op in calls}
     try:
         with process.at_most(lambda: room(light)):
             inferred = corrected.infer_types(light, ops)
@@ -89,7 +89,7 @@ def _is_silent(graph: GraphProto, known: Shapes) -> bool:
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
     """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
-    opset = next((entry.version for entry in light.opset_import if not default_domain(entry.domain)), 1)
+    opset = next((entry.version for entry in light.opset_import if not normalize_domain(entry.domain)), 1)
     scope = opened(light, opset)
     held = {"", *scope.initializers}
     computed: dict[int, TensorProto] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import HOLDING_SIZES
 
@@ -37,7 +37,7 @@ def _widening(model: ModelProto) -> Iterator[tuple[int, int]]:
         if isinstance(body, FunctionProto):
             narrow.update(body.input)
         for node in body.node:
-            carries = not default_domain(node.domain) and node.op_type in _CARRYING
+            carries = not normalize_domain(node.domain) and node.op_type in _CARRYING
             if (
                 _is_narrowing(node)
                 or (node.domain, node.op_type) in called
@@ -51,11 +51,11 @@ def _widening(model: ModelProto) -> Iterator[tuple[int, int]]:
 
 
 def _is_cast(node: NodeProto) -> bool:
-    return node.op_type == "Cast" and not default_domain(node.domain)
+    return node.op_type == "Cast" and not normalize_domain(node.domain)
 
 
 def _is_narrowing(node: NodeProto) -> bool:
-    return node.op_type == "Cast" and not default_domain(node.domain) and _type(node) not in HOLDING_SIZES
+    return node.op_type == "Cast" and not normalize_domain(node.domain) and _type(node) not in HOLDING_SIZES
 
 
 def _type(cast: NodeProto) -> int:

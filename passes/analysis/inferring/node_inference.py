@@ -13,7 +13,7 @@ from opshift.passes.analysis.inferring.cases import BY_OP
 from opshift.passes.analysis.inferring.weightless import shorten
 from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import installed, schemas, tensors
-from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, elem_type_of, tensor_type
 
@@ -31,8 +31,8 @@ def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
         return
     if not schemas.is_onnx_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
-    installed.check_inference([(node.domain, node.op_type)], {default_domain(node.domain): opset})
-    cases = BY_OP.get(node.op_type, ()) if not default_domain(node.domain) else ()
+    installed.check_inference([(node.domain, node.op_type)], {normalize_domain(node.domain): opset})
+    cases = BY_OP.get(node.op_type, ()) if not normalize_domain(node.domain) else ()
     for case in cases:
         node = case.node(node) if case.node is not None else node
     types = {
@@ -44,7 +44,7 @@ def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
         if held is not None:
             data[name] = held
     try:
-        domain = default_domain(node.domain)
+        domain = normalize_domain(node.domain)
         for case in cases:
             opset = case.opset(node, opset) if case.opset is not None else opset
             types.update(case.inputs(node, types) if case.inputs is not None else {})

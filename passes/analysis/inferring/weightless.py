@@ -14,7 +14,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
-    default_domain,
+    normalize_domain,
 )
 from opshift.passes.model.traversal import Census, bodies, census, with_nested
 
@@ -61,7 +61,7 @@ def survey_without_weights(source: ModelProto, *, checked: bool = False) -> tupl
     for value in graph.input:
         if _is_long(value.type):
             value.type.tensor_type.shape.dim[0].Clear()
-    if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
+    if any(normalize_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
     found = census([*reversed(light.functions), light.graph])
     if not checked:
@@ -72,7 +72,7 @@ def survey_without_weights(source: ModelProto, *, checked: bool = False) -> tupl
 def _is_large(constant: NodeProto) -> bool:
     for attribute in constant.attribute:
         if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
-            return not default_domain(constant.domain)
+            return not normalize_domain(constant.domain)
     return False
 
 
@@ -101,11 +101,11 @@ def _without_alias(light: ModelProto) -> None:
     holders: list[ModelProto | FunctionProto] = [light, *light.functions]
     for holder in holders:
         for entry in holder.opset_import:
-            entry.domain = default_domain(entry.domain)
+            entry.domain = normalize_domain(entry.domain)
     for body in bodies(light):
         for node in body.node:
             if node.domain:
-                node.domain = default_domain(node.domain)
+                node.domain = normalize_domain(node.domain)
 
 
 def _is_long(value_type: TypeProto) -> bool:

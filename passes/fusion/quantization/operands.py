@@ -12,7 +12,7 @@ from opshift.passes.errors import reason
 from opshift.passes.fusion.group import Uses
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import integer
 from opshift.passes.model.types import element_name
 from opshift.passes.rewrite.builder import Builder
@@ -53,7 +53,7 @@ class Operands:
         """The node of this body that makes a value, if it is a call of one of some operators."""
         at = self.uses.makers.get(name)
         node = None if at is None else self.scope.body.node[at]
-        return node if node is not None and node.op_type in ops and default_domain(node.domain) == domain else None
+        return node if node is not None and node.op_type in ops and normalize_domain(node.domain) == domain else None
 
     def alone(self, name: str) -> bool:
         """Whether one node of this body reads a value, and nothing else."""
@@ -124,7 +124,7 @@ class Operands:
         """A scale or zero point before a Reshape that makes a scalar of it; operators on integers take both."""
         made = self.scope.maker(name) if name else None
         is_one = made is not None and made.op_type == "Reshape" and self.is_one(name, made.input[0])
-        return made.input[0] if made is not None and is_one and not default_domain(made.domain) else name
+        return made.input[0] if made is not None and is_one and not normalize_domain(made.domain) else name
 
     def zeros(self, build: Builder, scale: str, elem_type: int) -> str:
         """A zero point of 0 for each scale."""

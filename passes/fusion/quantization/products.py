@@ -17,7 +17,7 @@ from opshift.passes.fusion.quantization.calls import (
 )
 from opshift.passes.fusion.quantization.convolutions import convolve
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, input_at, value_of
-from opshift.passes.model.messages import TensorProto, default_domain
+from opshift.passes.model.messages import TensorProto, normalize_domain
 from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
@@ -37,7 +37,7 @@ def _with_bias(make: Make) -> Make:
                 continue
             at = of.uses.makers[product]
             node = of.scope.body.node[at]
-            if default_domain(node.domain) or node.op_type not in ("MatMul", "Mul"):
+            if normalize_domain(node.domain) or node.op_type not in ("MatMul", "Mul"):
                 continue
             inner = FloatCall(node, list(node.input), [])
             made = try_make(make, of, build, inner, elem_type)

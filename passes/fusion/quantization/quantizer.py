@@ -30,7 +30,7 @@ from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, S
 from opshift.passes.fusion.quantization.stays import reason
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.rewrite.builder import Builder
 
@@ -64,16 +64,16 @@ class Quantizer:
             if op in KINDS:
                 wanted.setdefault(KINDS[op].of, []).append(op)
         for index, node in enumerate(nodes):
-            if node.op_type == "QuantizeLinear" and not default_domain(node.domain):
+            if node.op_type == "QuantizeLinear" and not normalize_domain(node.domain):
                 found |= self._quantize(index, node, wanted)
         roots = [(op, root) for op in FLOATS if op in ops for root in FLOATS[op]]
         for op, root in roots:
             for index, node in enumerate(nodes):
-                if node.op_type == root.of and not default_domain(node.domain) and index not in found:
+                if node.op_type == root.of and not normalize_domain(node.domain) and index not in found:
                     found |= self._in_floats(index, node, op, root, found)
         if DYNAMIC in ops:
             for index, node in enumerate(nodes):
-                if node.op_type == "QuantizeLinear" and not default_domain(node.domain) and index not in found:
+                if node.op_type == "QuantizeLinear" and not normalize_domain(node.domain) and index not in found:
                     found |= self._dynamic(index, node, found)
         self._account(found, wanted, whole=MOVED in ops)
         return found
@@ -106,7 +106,7 @@ class Quantizer:
         """Say why calls stay that are computed of dequantized values; all calls if a `whole` model is rewritten."""
         operands, said = Operands(self.scope, self.uses), {refusal.node for refusal in self.stays}
         for index, node in enumerate(self.scope.body.node):
-            if index in found or default_domain(node.domain) or (node.op_type not in wanted and not whole):
+            if index in found or normalize_domain(node.domain) or (node.op_type not in wanted and not whole):
                 continue
             if name_of(node) in said or not any(operands.maker_if(name, "DequantizeLinear") for name in node.input):
                 continue
@@ -183,7 +183,7 @@ def _before(of: Operands, node: NodeProto, elem_type: int) -> FloatCall | None:
     def step(name: str) -> NodeProto | None:
         at = of.uses.makers.get(name)
         made = None if at is None else of.scope.body.node[at]
-        if at is None or made is None or default_domain(made.domain) or not of.alone(name):
+        if at is None or made is None or normalize_domain(made.domain) or not of.alone(name):
             return None
         inside.append(at)
         return made

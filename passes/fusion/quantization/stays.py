@@ -6,7 +6,7 @@ from opshift.passes.fusion.quantization.calls import output_elem_type
 from opshift.passes.fusion.quantization.integer_operators import KINDS
 from opshift.passes.fusion.quantization.operands import Operands
 from opshift.passes.fusion.quantization.products import MOVING
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import NodeProto, normalize_domain
 
 
 def reason(of: Operands, node: NodeProto, *, is_wanted: bool) -> str:
@@ -29,7 +29,7 @@ def _why_in_floats(of: Operands, node: NodeProto) -> str:
         count = len(readers)
         return "its result is also used elsewhere" if count < 2 else f"{count} nodes use its result"
     reader = of.scope.body.node[readers[0]]
-    if reader.op_type == "QuantizeLinear" and not default_domain(reader.domain):
+    if reader.op_type == "QuantizeLinear" and not normalize_domain(reader.domain):
         if output_elem_type(of, reader):
             return ""
         return "its result is quantized to another type, or with several scales; supported: 8 bits with one scale"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.fusion.keys import LEAF
 from opshift.passes.fusion.reader import Dims, DimsRule, Reader
-from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.messages import NodeProto, normalize_domain
 from opshift.passes.model.traversal import integer
 
 _TO_THE_END = 2**31 - 1  # no axis is longer
@@ -103,7 +103,7 @@ def _dims_of_slice(reader: Reader, node: NodeProto, before: Dims | None, depth: 
 def _piece(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     """Those of each element of a sequence that a value was split into, if they are the same."""
     maker = reader.scope.maker(node.input[0])
-    if maker is None or maker.op_type != "SplitToSequence" or default_domain(maker.domain) or len(maker.input) < 2:
+    if maker is None or maker.op_type != "SplitToSequence" or normalize_domain(maker.domain) or len(maker.input) < 2:
         return None
     whole, size = reader.dims(maker.input[0], depth - 1), reader.terms.value(reader.term(maker.input[1]))
     if whole is None or size is None:

@@ -9,7 +9,7 @@ from typing import Any
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared.recipes import FLOAT8
 from opshift.passes.rewrite.builder import Builder
@@ -248,7 +248,7 @@ def never_negative(scope: Scope, name: str) -> bool:
     """Whether the operators that make a value tell that no element of it is negative."""
     while name:
         node = scope.producer(name)
-        if node is None or default_domain(node.domain):
+        if node is None or normalize_domain(node.domain):
             return False
         if node.op_type in NONNEGATIVE or (node.op_type == "Cast" and _cast_from_unsigned(scope, node)):
             return True

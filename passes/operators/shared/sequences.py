@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import GraphProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import GraphProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.types import Dim, elem_type_of, tensor_type
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -20,7 +20,7 @@ _LISTING = ("SequenceEmpty", "SequenceConstruct")
 def construct(scope: Scope, name: str) -> list[str] | None:
     """The tensors of a sequence whose maker lists them; None for any other."""
     made = scope.producer(name)
-    listed = made is not None and not default_domain(made.domain) and made.op_type in _LISTING
+    listed = made is not None and not normalize_domain(made.domain) and made.op_type in _LISTING
     return list(made.input) if made is not None and listed else None
 
 

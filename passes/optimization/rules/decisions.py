@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.rewrite.says import says
 from opshift.passes.simplification.call import Call
@@ -53,7 +53,7 @@ def _decide(call: Call) -> bool | None:
 def _rank_for_readers(space: Workspace, name: str, far: int) -> int | None:
     """Find the rank that a reader of a value needs; None if no reader tells. Unused nodes are gone by now."""
     for node in space.whole.readers(name) if far else ():
-        if default_domain(node.domain) or not node.output or not _is_here(space, node):
+        if normalize_domain(node.domain) or not node.output or not _is_here(space, node):
             continue
         found, op = None, node.op_type
         if op in _RECURRENT and node.input[0] == name:
@@ -97,7 +97,7 @@ def _ranks(space: Workspace, name: str, far: int) -> set[int] | None:
 
 
 def _ranks_made(space: Workspace, node: NodeProto, name: str, far: int) -> set[int] | None:
-    if default_domain(node.domain):
+    if normalize_domain(node.domain):
         return None
     if node.op_type == "If":
         place = list(node.output).index(name)

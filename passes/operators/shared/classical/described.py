@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 
 LISTED = ("TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
@@ -33,7 +33,7 @@ class Trees:
 
 def trees_of(node: NodeProto) -> Trees | None:
     """What a node consists of; None if it is no tree ensemble, or its lists do not fit each other."""
-    if default_domain(node.domain) != "ai.onnx.ml" or node.op_type not in (*LISTED, "TreeEnsemble"):
+    if normalize_domain(node.domain) != "ai.onnx.ml" or node.op_type not in (*LISTED, "TreeEnsemble"):
         return None
     held = {attribute.name: attribute_value(attribute) for attribute in node.attribute if not attribute.ref_attr_name}
     try:
