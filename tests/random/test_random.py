@@ -299,14 +299,11 @@ def test_what_an_engine_refuses_of_its_own_accord_is_not_found(engines: Engines)
     assert Judge(engines, held)._by("onnx.reference", wider, "exact").status == FAILS
 
 
-def test_an_infinity_that_is_said_to_stay_is_not_found(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+def test_an_infinity_that_is_said_to_stay_is_near_the_largest_number(engines: Engines, monkeypatch: pytest.MonkeyPatch):
     """One that no input makes, where onnx.reference, which leaves it, runs nothing of the source."""
     monkeypatch.setattr(verdict, "ORDER", ("onnxruntime",))
     of = source(f"{HEAD} g (float[3,2] x) => (float[3,2] y) {{ z = Sub(x, x) l = Log(z) y = Clip(l) }}")
-    found = Judge(engines, of).judge(Verb("optimize", (("convert", (None, False, True)),)))
-    assert (found.status, "an infinity stays one" in found.why) == (UNJUDGED, True)
-    monkeypatch.setattr(verdict, "STAYS_INFINITE", "another remark")
-    assert Judge(engines, of).judge(Verb("optimize", (("convert", (None, False, True)),))).status == WRONG
+    assert Judge(engines, of).judge(Verb("optimize", (("convert", (None, False, True)),))).status == NEAR
 
 
 def test_what_is_left_where_a_transform_is_0_is_a_rounding(engines: Engines):
