@@ -127,7 +127,6 @@ def document(rows: list[Row]) -> str:
         "",
         "Models that load and agree with what ONNX publishes for them, before and after `opshift inline --target` for",
         f"the target that was measured of the backend ({releases(rows)}; onnx {importlib.metadata.version('onnx')}).",
-        "Models that are refused, or need nothing, stay as they are.",
         "",
         "Measured by `python -m benchmarks backends > docs/backends.md`.",
         "",

@@ -24,7 +24,7 @@ def resolve_target(target: Target) -> tuple[dict[str, int], int | None]:
     """Resolve a user's target to opsets by domain, and to the IR version of a backend."""
     if isinstance(target, Mapping):
         if not target:
-            raise ValueError("the target file has no opset")
+            raise ValueError("no opset is given; give a number, or opsets by domain such as {'': 13}")
         return {normalize_domain(d): _check_opset(d, _opset(v)) for d, v in target.items()}, None
     if target == "latest":
         return {"": schemas.latest()}, None

@@ -97,8 +97,8 @@ def read_options(
     Raises:
         ValueError: for what has no meaning.
     """
-    for name, number, least in (("runs", runs, 1), ("seed", seed, 0)):
-        if number is not None and (not hasattr(number, "__index__") or number < least):
+    for name, number, least in (("runs", 1 if runs is None else runs, 1), ("seed", seed, 0)):
+        if not hasattr(number, "__index__") or number < least:
             raise ValueError(f"{name} must be {least} or more, not {number!r}")
     if not (inputs is None or isinstance(inputs, (os.PathLike, Iterable))):
         raise ValueError(f"give inputs as a path, as arrays by name, or as a list of those, not {inputs!r}")
