@@ -448,13 +448,15 @@ def one_sided(a: Array, b: Array) -> Array:
 
 
 def _with_infinities(values: Array, wide: Array) -> Array:
-    """Replace the largest finite numbers of a type by infinity, which they mean: onnxruntime masks scores with them.
+    """Replace numbers within two roundings of the largest of their type by infinity, which they mean.
 
-    They are a rounding apart, and no scale.
+    onnxruntime masks scores with them, and adds scores to them. They are no scale.
     """
     if values.dtype.kind != "f":
         return wide
-    return np.where(np.abs(values) == np.finfo(values.dtype).max, np.copysign(np.inf, wide), wide)
+    limits = np.finfo(values.dtype)
+    largest = float(limits.max) * (1 - 2 * float(limits.eps))
+    return np.where(np.abs(wide) >= largest, np.copysign(np.inf, wide), wide)
 
 
 def nearest(gap: Array, allowed: Array) -> tuple[float, float]:

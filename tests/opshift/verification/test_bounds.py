@@ -325,8 +325,11 @@ def test_the_largest_number_means_infinity_to_another_form(dtype):
         assert judge(Runs(one, -other), "close").why
     other = np.array([-most, 2.5, most], dtype)
     assert "2.5 instead of 2.0 at [1]" in judge(Runs(masked, other), "close").why
-    near = np.array([np.nextafter(-most, dtype(0)), 2, most], dtype)
-    assert judge(Runs(near, infinite), "close").why
+    rounded = np.array([np.nextafter(-most, dtype(0)), 2, most], dtype)
+    for other in (masked, infinite):
+        assert not judge(Runs(rounded, other), "close").why
+    smaller = np.array([-most * (1 - 8 * np.finfo(dtype).eps), 2, most], dtype)
+    assert judge(Runs(smaller, infinite), "close").why
 
 
 @pytest.mark.parametrize(
