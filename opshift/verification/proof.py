@@ -147,7 +147,7 @@ class _Kind:
     sample: _Sample | None = None
     second: str = ""
     slowest: float = 0.0
-    is_doubtful: bool = False
+    is_lacking: bool = False
 
 
 class Prover:
@@ -643,11 +643,38 @@ class Prover:
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
             worst = worst.worse(replace(one, place=place))
         if worst.why and len(kind.engines) > 1:
-            kind.is_doubtful, kind.why = True, "no engine runs both parts, and the two that run one each may differ"
-            return None
+            return self._compare_in_one_engine(pair, kind, feeds, expected, actual, worst)
         kind.sample = kind.sample if worst.why else sample
         kind.closeness = kind.closeness.worse(replace(worst, why=""))
         return worst
+
+    def _compare_in_one_engine(
+        self,
+        pair: Pair,
+        kind: _Kind,
+        feeds: Sequence[Feeds],
+        expected: Sequence[Any],
+        actual: Sequence[Any],
+        found: Closeness,
+    ) -> Closeness | None:
+        """If two engines disagree, compare both sides in onnx.reference; None if that shows the engines differ.
+
+        Runs if the sides ran in different engines and differ.
+        """
+        try:
+            models = (Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2))
+            one, other = (self._run_in(model, given) for model, given in zip(models, feeds, strict=True))
+        except EngineError:
+            kind.runs -= 1
+            kind.why = "no engine runs both parts, and the two that run one each may differ"
+            return None
+        if not _differ(one, other):
+            return replace(found, why="")
+        if _differ(expected, one) or _differ(actual, other):
+            kind.runs -= 1
+            kind.why = "the engines disagree on the same part"
+            return None
+        return found
 
     def _run_samples_in_reference(self, kinds: Sequence[_Kind], seconds: float) -> None:
         """Run one set of inputs of each kind in onnx.reference, too, as onnxruntime may be wrong.
@@ -727,7 +754,19 @@ class Prover:
         session = kind.sessions[key]
         if session is None:
             raise EngineError(kind.why or "no engine runs it")
-        outputs = self._run_in(session, feeds, HASTE if kind.runs else _PATIENCE)
+        try:
+            outputs = self._run_in(session, feeds, HASTE if kind.runs else _PATIENCE)
+        except EngineError:
+            lacking = which == 0 and self._shown.engine is Reference  # a kernel may not do what its operator is to do
+            if kind.runs or session.engine == Reference.engine or not (lacking or kind.is_lacking):
+                raise
+            kind.is_lacking = True
+            with suppress(EngineError):
+                other = Reference(pair.with_types(which, _types(pair, which, feeds)))
+                outputs = self._run_in(other, feeds)
+                kind.sessions[key], kind.engines = other, {*kind.engines, other.engine}
+                return outputs
+            raise
         kind.engines.add(session.engine)
         return outputs
 
@@ -767,7 +806,6 @@ class Prover:
     def _make_finding(self, kind: _Kind) -> Finding:
         """Make the report line of a kind of region: equal, different, or not covered."""
         region = kind.pair.region if not kind.failures else kind.failures[0].region
-        is_run = kind.runs and not kind.is_doubtful
         finding = Finding(
             _operators(kind.pair.before.model),
             _operators(kind.pair.after.model),
@@ -775,13 +813,13 @@ class Prover:
             names_of(self._bodies[0], region.before),
             names_of(self._bodies[1], region.after),
             len(kind.places),
-            EQUAL if is_run else UNCOVERED,
+            EQUAL if kind.runs else UNCOVERED,
             kind.runs,
             kind.captured,
             kind.closeness.difference,
             kind.closeness.allowed,
             kind.closeness.is_same,
-            why="" if is_run else kind.why,
+            why="" if kind.runs else kind.why,
             engines=" and ".join(sorted(kind.engines)),
             second=kind.second,
         )

@@ -243,28 +243,6 @@ def test_what_the_reference_alone_runs_and_fails_at_is_not_covered():
     assert found.why.startswith("'FLOAT' in onnx.reference; onnxruntime does not load it: ")
 
 
-@pytest.mark.parametrize("wrong", [False, True])
-def test_what_two_engines_compute_otherwise_is_not_covered(monkeypatch, wrong):
-    """The one that runs the second part computes something else of negative numbers."""
-
-    def opened(of):
-        return Reference(of) if any(node.op_type == "Max" for node in of.graph.node) else OnnxRuntime(of)
-
-    run = Reference.run
-    monkeypatch.setattr(
-        Reference, "run", lambda self, fed: [y + (wrong and fed["~x0"].min() < 0) for y in run(self, fed)]
-    )
-    monkeypatch.setattr(proof, "_open_part", opened)
-    runs = [{"x": np.arange(16).reshape(2, 8)}]
-    (found,), made = proved(
-        "y = Abs(x)", "n = Neg(x) y = Max(x, n)", runs, inputs="int64[N,8] x", outputs="int64[N,8] y"
-    )
-    assert made.failures == []
-    assert found.runs > 4
-    assert (found.status, found.engines) == ("not covered" if wrong else "equal", "onnx.reference and onnxruntime")
-    assert found.why == ("no engine runs both parts, and the two that run one each may differ" if wrong else "")
-
-
 def test_the_reference_is_not_believed_where_it_is_blind(monkeypatch):
     """It computes Softmax as it is now, at 12 and at 13."""
 
