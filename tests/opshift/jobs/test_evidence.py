@@ -76,9 +76,17 @@ def test_what_cannot_be_told_of_is_not_written(proved, tmp_path, capsys):
     assert not (tmp_path / "new.onnx").exists()
 
 
-@pytest.mark.parametrize("policy", [[], ["--external-data", "all", "--threshold", "0"], ["--external-data", "keep"]])
-@pytest.mark.parametrize("place", ["in", "out"])
-def test_data_beside_the_models_are_of_the_evidence(tmp_path, monkeypatch, policy, place):
+@pytest.mark.parametrize(
+    ("place", "policy"),
+    [
+        ("in", []),
+        ("in", ["--external-data", "all", "--threshold", "0"]),
+        ("in", ["--external-data", "keep"]),  # elsewhere, the data that are kept would lie in another folder
+        ("out", []),
+        ("out", ["--external-data", "all", "--threshold", "0"]),
+    ],
+)
+def test_data_beside_the_models_are_of_the_evidence(tmp_path, monkeypatch, place, policy):
     source = tmp_path / "in" / "m.onnx"
     for folder in ("in", "out"):
         (tmp_path / folder).mkdir()
