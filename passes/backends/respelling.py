@@ -456,7 +456,7 @@ _OF_RANKS: list[tuple[str, frozenset[str], Respell]] = [
 _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
     ("Computed the states of all steps, and took the last one", frozenset({"GRU", "LSTM", "RNN"}), _spell_last_state),
 ]
-"""The same for outputs that have to be read."""
+"""Forms of calls for limits that name outputs which a node must read."""
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
     "initial_h": ("Gave an LSTM zeros as its initial states", frozenset({"LSTM"}), _spell_zero_states),
     "max": ("Gave Clip the largest number as the bound that it lacks", frozenset({"Clip"}), _spell_bounds),
@@ -464,7 +464,7 @@ _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
     "roi": ("Left out the unused region of Resize", frozenset({"Resize"}), _leave_out_region),
     "steps": ("Replaced steps of Slice by Reshape and Slice", frozenset({"Slice"}), _spell_steps),
 }
-"""The same for inputs that must not be used, or that must."""
+"""Forms of calls by the input or attribute that a limit forbids or demands."""
 _FIRST_STATE = 5  # the place of initial_h among the inputs of LSTM
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on

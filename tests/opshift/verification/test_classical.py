@@ -83,7 +83,7 @@ def test_sums_of_many_trees_round_as_often_as_there_are_trees():
 
 @pytest.mark.parametrize("change", [False, True])
 def test_kernels_that_add_a_thousand_support_vectors_in_float32(change):
-    """What is left of sums of some thousands is less exact than a rounding of what is left."""
+    """Where thousands of terms nearly cancel, the error is a rounding of the terms, not of the small sum."""
     rng = np.random.default_rng(0)
     vectors, weights = np.tile(rng.normal(size=(700, 10)), (2, 1)), np.repeat([10.0, -10.0], 700)
     vectors[700:] += rng.normal(size=(700, 10)) / 30

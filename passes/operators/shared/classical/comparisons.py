@@ -15,9 +15,7 @@ from opshift.passes.operators.shared.classical.forest import EQ, GT, GTE, LEQ, M
 from opshift.passes.operators.shared.classical.sets import Lookup, find_lookups
 
 LOWERED, NEGATIVE, LOOKED_UP = 1, 2, 4
-"""What a node reads: its feature, plus 1 with -infinity in the place of NaN, plus 2 its negative; or, in the place of
-all that, a column that was looked up.
-"""
+"""Bits that say how a node reads its feature: with -infinity for NaN (1), negated (2), or from a table (4)."""
 
 
 @dataclass

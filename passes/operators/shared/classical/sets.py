@@ -19,7 +19,7 @@ MOST_SETS = 8192  # a row of features takes four bytes for each
 
 @dataclass
 class Lookup:
-    """What is looked up for the sets of one feature: 0 where a node goes to its true branch, 1 where it does not."""
+    """A table of the sets of one feature: 0 where a number leads a node to its true branch, 1 where it does not."""
 
     feature: int
     least: int
@@ -29,7 +29,7 @@ class Lookup:
 
 
 def join_chains(forest: Forest) -> Forest:
-    """Chains of BRANCH_EQ that lead to the same node, by way of numbers of the same feature, as one set each."""
+    """Join chains of BRANCH_EQ on one feature that lead to the same node into one set each."""
     equal = (forest.modes == EQ) & ~np.isnan(forest.splits)
     following = np.where(equal & (forest.false >= 0), forest.false, 0)
     leading = np.concatenate([forest.true, forest.false, forest.roots])
@@ -67,7 +67,7 @@ def join_chains(forest: Forest) -> Forest:
 
 
 def find_lookups(forest: Forest, most: int) -> tuple[list[Lookup], Array]:
-    """What to look up, in tables of `most` bytes at most, and for each node the column of its set; -1 for others."""
+    """Write sets as tables of `most` bytes together; returns these, and the column of each node (-1: it has none)."""
     exact = 2.0 ** (np.finfo(forest.splits.dtype).nmant + 1)
     sets: dict[int, dict[tuple[frozenset[float], bool, bool], list[int]]] = {}
     for at in np.flatnonzero(forest.modes >= EQ).tolist():
@@ -95,13 +95,13 @@ def find_lookups(forest: Forest, most: int) -> tuple[list[Lookup], Array]:
 
 
 def _ranges(sets: dict[int, dict[tuple[frozenset[float], bool, bool], list[int]]]) -> dict[int, tuple[int, int]]:
-    """The least number in the sets of each feature, and the one behind the largest."""
+    """Find the least number in the sets of each feature, and the one behind the largest."""
     numbers = {feature: [value for values, _, _ in held for value in values] for feature, held in sets.items()}
     return {feature: (int(min(held)), int(max(held)) + 1) for feature, held in numbers.items()}
 
 
 def look_up_sets(build: Builder, rows: str, elem_type: int, lookups: list[Lookup]) -> list[str]:
-    """For each feature, a matrix with a column for each of its sets."""
+    """Add the Gathers that look up the sets of each feature; each yields a matrix with a column for each set."""
     sizes, leasts = (
         np.array([[held.table.shape[0] - 2 for held in lookups]]),
         np.array([[held.least for held in lookups]]),

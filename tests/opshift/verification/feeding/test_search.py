@@ -79,7 +79,7 @@ DEMANDS = {
 
 
 UNTOLD = {("a MatMul", 27), ("strides", 27), ("a reflecting Pad", 17)}
-"""What errors of onnx.reference do not tell, which runs opset 27 where onnxruntime is too old, and a Pad by more than
+"""Demands that errors of onnx.reference do not show, which runs opset 27 for an old onnxruntime, and a Pad by more than
 there is to reflect, for which onnxruntime before 1.25 returns what lies behind its input in memory."""
 
 
