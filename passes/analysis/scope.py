@@ -39,7 +39,7 @@ from opshift.passes.model.messages import (
     ValueInfoProto,
     normalize_domain,
 )
-from opshift.passes.model.traversal import Body, holding, subgraphs, unread
+from opshift.passes.model.traversal import Body, holding, shared, subgraphs, unread
 from opshift.passes.model.types import Dim, dims_of, elem_type_of
 from opshift.passes.model.types import has_shape as has_shape
 
@@ -86,6 +86,11 @@ class Context:
         if self._unread is None:
             self._unread = unread(self._source)
         return self._unread
+
+    @cached_property
+    def shared(self) -> set[str]:
+        """The names of values that are read more than once in the source."""
+        return shared(self._source)
 
     @cached_property
     def local(self) -> frozenset[tuple[str, str]]:

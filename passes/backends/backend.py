@@ -30,6 +30,8 @@ class Limit:
         read: the outputs, by their formal names, that the model has to read.
         given: the optional inputs, by their formal names, and attributes that a call has to have.
         copied: the ranks of results that an Identity has to copy where they are outputs of the model.
+        own: the operators whose result a call must not share with other nodes, if it also reads what they read.
+        wrong: whether the backend computes other numbers then; a call that nothing can replace is refused.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
     """
@@ -49,6 +51,8 @@ class Limit:
     most: int = 0
     read: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    wrong: bool = False
     why: str = ""
     source: str = ""
 
@@ -134,10 +138,11 @@ class Backend:
     def without_failures(self, ops: Collection[Op]) -> Backend:
         """Copy the backend as if some operators had never failed when it was measured.
 
-        Used when nothing can replace them: the model may still run.
+        Used when nothing can replace them: the model may still run. Calls of which it computes other numbers stay
+        refused.
         """
-        backend = self.without_types(ops)
-        limits = tuple(replace(limit, ops=limit.ops - frozenset(ops)) for limit in self.limits)
+        backend, gone = self.without_types(ops), frozenset(ops)
+        limits = tuple(limit if limit.wrong else replace(limit, ops=limit.ops - gone) for limit in self.limits)
         types = frozenset[str]() if ("", "value") in ops else self.types
         return replace(backend, limits=tuple(limit for limit in limits if limit.ops), types=types)
 

@@ -27,7 +27,7 @@ def find_respelled(backend: Backend) -> list[Limit]:
 
 def _find_form(limit: Limit, op: str) -> tuple[str, frozenset[str], Respell] | None:
     forms = [_FORMS[limit.attribute]] if limit.attribute in _FORMS else []
-    forms = _OF_RANKS if limit.ranks else _OF_OUTPUTS if limit.read else forms
+    forms = _OF_RANKS if limit.ranks else _OF_OUTPUTS if limit.read else _OF_SHARED if limit.own else forms
     forms = [_OF_INPUTS[name] for name in (*limit.unused, *limit.given) if name in _OF_INPUTS] or forms
     return next((form for form in forms if op in form[1]), None)
 
@@ -73,6 +73,9 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
     if limit.ranks:
         dims = scope.shape(node.input[0])
         return dims is not None and len(dims) not in limit.ranks
+    if limit.own:
+        inner = _find_inner(node, scope)
+        return inner is not None and inner.op_type in limit.own and inner.output[0] in scope.context.shared
     if limit.read:
         named = zip(schema.outputs, [*node.output, *[""] * len(schema.outputs)], strict=False)
         return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
@@ -418,6 +421,74 @@ def _spell_last_state(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeP
     return nodes
 
 
+def _find_inner(node: NodeProto, scope: Scope) -> NodeProto | None:
+    """The node of one input that makes an input of a call from another one, as Sigmoid does in `Mul(x, Sigmoid(x))`."""
+    makers = [maker for name in node.input if (maker := scope.producer(name)) is not None]
+    return next((maker for maker in makers if len(maker.input) == 1 and maker.input[0] in node.input), None)
+
+
+def _copy_inner(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Compute an input again, for this call alone."""
+    inner = _find_inner(node, scope)
+    if inner is None:
+        return []
+    own, spelled = NodeProto(), NodeProto()
+    own.CopyFrom(inner)
+    own.output[0] = fresh(f"{inner.output[0]}/own")
+    own.name = fresh(f"{inner.name}/own") if inner.name else ""
+    spelled.CopyFrom(node)
+    for place, name in enumerate(node.input):
+        if name == inner.output[0]:
+            spelled.input[place] = own.output[0]
+    return [own, spelled]
+
+
+def _spell_forward(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """A Scan forward along first axes: its inputs are transposed and turned before it, and its results after it."""
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    states = len(node.input) - given["num_scan_inputs"]
+    nodes = list[NodeProto]()
+
+    def add(op: str, value: str, *constants: int, order: list[int] | None = None) -> str:
+        names = [fresh(f"{value}/{op}") for _ in constants]
+        for name, number in zip(names, constants, strict=True):
+            nodes.append(NodeProto(op_type="Constant", output=[name]))
+            nodes[-1].attribute.append(make_attribute("value", tensors.int64s([number])))
+        nodes.append(NodeProto(op_type=op, input=[value, *names], output=[fresh(f"{value}/forward")]))
+        nodes[-1].attribute.extend([make_attribute("perm", order)] if order else [])
+        return nodes[-1].output[0]
+
+    def read(kind: str, names: list[str]) -> list[tuple[int, int, bool]]:
+        axes, turned = given.get(f"scan_{kind}_axes"), given.get(f"scan_{kind}_directions")
+        axes, turned = axes or [0] * len(names), turned or [0] * len(names)
+        ranks = [scope.rank(name) or 0 if axis else 1 for name, axis in zip(names, axes, strict=True)]
+        return [(axis % rank if rank else -1, rank, back) for axis, rank, back in zip(axes, ranks, turned, strict=True)]
+
+    inputs, outputs = list(node.input), list(node.output)
+    read_in, written = read("input", inputs[states:]), read("output", outputs[states:])
+    if scope.opset < _STEPS_ARE_INPUT or any(axis < 0 for axis, _, _ in read_in + written):
+        return []
+    for place, (axis, rank, back) in enumerate(read_in, states):
+        if axis:
+            inputs[place] = add("Transpose", inputs[place], order=[axis, *(i for i in range(rank) if i != axis)])
+        if back:
+            inputs[place] = add("Slice", inputs[place], *_TURN)
+    spelled = NodeProto(op_type="Scan", name=node.name, input=inputs)
+    spelled.attribute.extend(a for a in node.attribute if a.name in ("body", "num_scan_inputs"))
+    nodes.append(spelled)
+    for place, (axis, rank, back) in enumerate(written, states):
+        value = outputs[place]
+        if value and (axis or back):
+            value = outputs[place] = fresh(f"{value}/first")
+            if back:
+                value = add("Slice", value, *_TURN)
+            if axis:
+                value = add("Transpose", value, order=[*range(1, axis + 1), 0, *range(axis + 1, rank)])
+            nodes[-1].output[0] = node.output[place]
+    spelled.output.extend(outputs)
+    return nodes
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -446,6 +517,11 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
         _spell_squeeze,
     ),
     "mode": ("Replaced Pad by Gather with known indices", frozenset({"Pad"}), _spell_gathers),
+    **{
+        f"scan_{kind}_{what}": ("Let a Scan run forward along first axes", frozenset({"Scan"}), _spell_forward)
+        for kind in ("input", "output")
+        for what in ("axes", "directions")
+    },
 }
 """By attribute: the sentence, the operators, and how a call is written."""
 _OF_RANKS: list[tuple[str, frozenset[str], Respell]] = [
@@ -457,6 +533,10 @@ _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
     ("Computed the states of all steps, and took the last one", frozenset({"GRU", "LSTM", "RNN"}), _spell_last_state),
 ]
 """Forms of calls for limits that name outputs which a node must read."""
+_OF_SHARED: list[tuple[str, frozenset[str], Respell]] = [
+    ("Gave a Mul an input of its own", frozenset({"Mul"}), _copy_inner),
+]
+"""Forms of calls for limits that name operators whose result a call must not share."""
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
     "initial_h": ("Gave an LSTM zeros as its initial states", frozenset({"LSTM"}), _spell_zero_states),
     "max": ("Gave Clip the largest number as the bound that it lacks", frozenset({"Clip"}), _spell_bounds),
@@ -469,4 +549,6 @@ _FIRST_STATE = 5  # the place of initial_h among the inputs of LSTM
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
 _LENGTHS = 4  # the input sequence_lens of recurrent operators
+_STEPS_ARE_INPUT = 10  # the opset of Slice from which on
+_TURN = -1, -(1 << 63), 0, -1  # starts, ends, axes and steps of a Slice that turns the first axis
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

@@ -37,7 +37,7 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "cast
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "copied",
-    "most", "read", "given", "why", "source", "first", "last",
+    "most", "read", "given", "own", "wrong", "why", "source", "first", "last",
 }  # fmt: skip
 
 
@@ -253,6 +253,8 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         int(row.get("most", 0)),
         tuple(read),
         tuple(given),
+        tuple(row.get("own", ())),
+        bool(row.get("wrong", False)),
         row.get("why", ""),
         row.get("source", ""),
     )

@@ -103,6 +103,14 @@ def unread(model: ModelProto) -> set[str]:
     return made - read
 
 
+def shared(model: ModelProto) -> set[str]:
+    """Names that nodes, graph outputs and function outputs refer to more than once, in all bodies together."""
+    read = Counter(
+        name for body in bodies(model) for name in (*results(body), *(n for node in body.node for n in node.input))
+    )
+    return {name for name, count in read.items() if count > 1}
+
+
 def integer(node: NodeProto, name: str, default: int) -> int:
     return next((a.i for a in node.attribute if a.name == name), default)
 

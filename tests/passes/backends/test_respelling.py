@@ -9,6 +9,7 @@ from opshift.passes.backends.respelling import respell
 from opshift.passes.backends.target_files import find
 from opshift.passes.backends.whole_numbers import keep_in_floats
 from opshift.passes.goals import Goal
+from opshift.passes.model.traversal import bodies
 
 OPS = frozenset(("", op) for op in ("Conv", "MaxPool", "AveragePool", "LpPool", "Pad"))
 REFUSES_ALL = Backend(
@@ -404,3 +405,94 @@ def test_each_direction_is_computed_forward(op, outputs, read, direction, state)
 
 def test_directions_with_lengths_stay():
     assert not respell(recurrent("GRU", "reverse", "y, h", "y", lengths=True), FORWARD).changes
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Sigmoid(x) m = Mul(x, s) y = Add(s, m)",
+        "s = Sigmoid(x) m = Mul(s, x) r = Relu(s) y = Sub(r, m)",
+        "a = Sigmoid(x) m = Mul(x, a) s = Sigmoid(x) y = Add(s, m)",  # optimizing for a compiler joins the two
+    ],
+)
+def test_a_product_with_a_shared_sigmoid_gets_its_own(body):
+    source = parse(body)
+    result = Goal(backend=find("rknn")).run(source)
+    (product,) = (node for node in result.model.graph.node if node.op_type == "Mul")
+    others = {name for node in result.model.graph.node if node.op_type != "Mul" for name in node.input}
+    assert others.isdisjoint(set(product.input) - {"x"})
+    assert len([node for node in result.model.graph.node if node.op_type == "Sigmoid"]) == 2
+    np.testing.assert_array_equal(run(result.model), run(source))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Sigmoid(x) y = Mul(x, s)",
+        "r = Relu(x) s = Sigmoid(r) m = Mul(x, s) y = Add(s, m)",  # another input than the Sigmoid's
+        "s = Tanh(x) m = Mul(x, s) y = Add(s, m)",
+    ],
+)
+def test_other_products_stay(body):
+    source = parse(body)
+    assert respell(source, find("rknn")).model is source
+
+
+def scan(attributes, read="y", opset=18, state="3"):
+    """A Scan of one state and one sequence; the state is a vector of `state` elements."""
+    body = f"b (float[{state}] s, float[{state}] a) => (float[{state}] t, float[{state}] o)"
+    body += "{ h = Mul(s, s) k = Sin(h) t = Add(k, a) o = Neg(t) }"
+    return f"""
+        c = Constant <value_floats = [0.5, 0.25, -1.0]> ()
+        e, v = Scan <num_scan_inputs = 1 {attributes}, body = {body}> (c, x) y = Identity({read})
+    """
+
+
+@pytest.mark.parametrize(
+    ("attributes", "x", "y"),
+    [
+        (", scan_input_directions = [1]", "4,3", "4,3"),
+        (", scan_output_directions = [1]", "4,3", "4,3"),
+        (", scan_input_directions = [1], scan_output_directions = [1]", "4,3", "4,3"),
+        (", scan_input_axes = [1]", "3,4", "4,3"),
+        (", scan_input_axes = [-1], scan_input_directions = [1]", "3,4", "4,3"),
+        (", scan_output_axes = [1]", "4,3", "3,4"),
+        (", scan_output_axes = [-1], scan_output_directions = [1]", "4,3", "3,4"),
+    ],
+)
+def test_a_scan_runs_forward_along_first_axes_for_iree(attributes, x, y):
+    source = parse(scan(attributes, "v"), x=f"float[{x}]", y=f"float[{y}]")
+    result = Goal(backend=find("iree")).run(source)
+    (found,) = (node for node in result.model.graph.node if node.op_type == "Scan")
+    assert {attribute.name for attribute in found.attribute} == {"body", "num_scan_inputs"}
+    onnx.checker.check_model(result.model, full_check=True)
+    np.testing.assert_array_equal(run(result.model), run(source))
+
+
+def test_the_state_of_a_turned_scan_stays_where_it_is():
+    source = parse(scan(", scan_input_directions = [1]", "e"), x="float[4,3]", y="float[3]")
+    result = Goal(backend=find("iree")).run(source)
+    assert [node.op_type for node in result.model.graph.node][:2] == ["Slice", "Scan"]
+    np.testing.assert_array_equal(run(result.model), run(source))
+
+
+@pytest.mark.parametrize(("length", "attributes"), [("n", ""), ("n", ", scan_input_directions = [1]")])
+def test_iree_refuses_a_scan_of_open_length(length, attributes):
+    result = Goal(backend=find("iree")).run(
+        parse(scan(attributes, "v"), x=f"float[{length},3]", y=f"float[{length},3]")
+    )
+    assert result.model is None
+    assert "--fix-shape" in str(result.refusals[0])
+
+
+def test_a_turned_scan_in_a_branch_is_unrolled_for_iree():
+    branch = scan(", scan_input_directions = [1]", "v").replace("y = Identity(v)", "u = Identity(v)")
+    body = f"""
+        a = Constant <value_ints = [0, 1]> () r = ReduceMax <keepdims = 0> (x) z = Constant <value_float = 0.0> ()
+        l = Less(r, z) y = If(l) <then_branch = t () => (float[4,3] u) {{ {branch} }},
+        else_branch = f () => (float[4,3] w) {{ w = Neg(x) }}>
+    """
+    source = parse(body, x="float[4,3]", y="float[4,3]")
+    result = Goal(backend=find("iree")).run(source)
+    assert "Scan" not in {node.op_type for body in bodies(result.model) for node in body.node}
+    np.testing.assert_allclose(run(result.model), run(source), rtol=1e-6)
