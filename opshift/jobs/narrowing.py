@@ -6,20 +6,16 @@ from collections.abc import Callable
 
 from opshift.jobs.measuring import Deviation, Measured, compare, measure
 from opshift.passes.changes import Allowance, Result, TypesReport
-from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.inputs.writing import write_into_copy
 from opshift.passes.model.messages import ModelProto, TensorProto
 from opshift.passes.model.named_types import named_types
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import BUDGETS, KEEP, Types, Undoing, change, check_names
+from opshift.passes.types.door import BUDGETS, Seen, Types, Undoing, change, check_names
 from opshift.verification.feeding.asked import Asked, check_inputs, remaining
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
-
-_HALF = 0.5
-"""The share of the weights of which at least as much has to be narrow."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +61,11 @@ def narrow(
         types = replace(types, given=wanted.ranges, bounds=_at_bounds(base.model, wanted))
         return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
     if any(target == TensorProto.BFLOAT16 for target in types.mapping.values()):  # which most operators take from 22 on
-        refused = change(base.model, types, folder)
+        refused = change(base.model, replace(types, seen=Seen()), folder, demanded=True)  # whatever a run would show
         if refused.refusals:
             return refused, None
     measured = measure(Side(base.model, folder), types, check_inputs(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
-    if result.model is not None and (refusal := _too_little(result, measured)):
-        return replace(result, model=None, refusals=(refusal,)), None
     return result, Narrowed(base.model, measured.types, measured)
 
 
@@ -80,28 +74,6 @@ def _at_bounds(model: ModelProto, wanted: Asked) -> ModelProto | None:
     if not (wanted.shapes or wanted.sizes):
         return None
     return write_into_copy(model, Wanted(wanted.shapes, wanted.sizes))
-
-
-def _too_little(result: Result, measured: Measured) -> Refusal | None:
-    """Refuse a result in which most weights had to keep their types, as it saves nothing.
-
-    Runs after types were measured.
-    """
-    if not measured.types.held or measured.types.interface != KEEP:
-        return None
-    share = result.types.share if result.types is not None else 0.0
-    if share >= _HALF:
-        return None
-    worst = max(measured.deviations, key=lambda each: each.error / each.allowed, default=None)
-    name = f'"{worst.output}"' if worst is not None else "the outputs"
-    allowed = worst.allowed if worst is not None else 0.01
-    seen = measured.types.seen
-    real = "" if seen is None or seen.real else ", or --inputs FILE.npz with real data"
-    why = (
-        f"only {share:.0%} of the weights can be {measured.types.label} if {name} may move by {allowed:.2g}; "
-        f"try a larger --budget{real}"
-    )
-    return Refusal("", "types", "", 0, False, why)
 
 
 def verify(

@@ -22,4 +22,4 @@ class ChangeTypes:
         return f"change types to {self.wanted.label}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        return change(model, self.wanted, facts.folder)
+        return change(model, self.wanted, facts.folder, demanded=True)

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Container, Iterator
 from math import prod
 
 from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
 from opshift.passes.errors import Refusal
+from opshift.passes.errors import reason as reason_of
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import ModelProto, TypeProto, copy_model, normalize_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import dims_of, element_name, has_shape
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
 from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.formats import FORMATS, is_narrower
-from opshift.passes.types.problem import Problem, Value
+from opshift.passes.types.operands import signature
+from opshift.passes.types.problem import WIDE, Problem, Value
 from opshift.passes.types.solving import solve
 from opshift.passes.types.staying import METADATA, Staying
-from opshift.passes.types.wanted import Types, check_names
+from opshift.passes.types.wanted import KEEP, Types, check_names
+
+T = TensorProto
 
 _MOST_SIZED = 20_000
 """Nodes of a model up to which the sizes of values are inferred, to weigh casts; in larger ones all weigh the same."""
 
 
 @collector_paused()
-def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Result:
+def change(source: ModelProto, wanted: Types, folder: str | None = None, *, demanded: bool = False) -> Result:
     """A copy of a model in which element types are changed; the model itself where there is nothing to change.
 
-    `folder` is where external data lie.
+    `folder` is where external data lie. Where it is `demanded`, half of the weights have to change.
     """
     check_names(wanted, source)
     if source.training_info:
@@ -44,7 +49,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
     narrow = solve(problem, _sizes(staying), staying.pulling)
-    if refusal := _find_lacking(problem):
+    if demanded and wanted.narrows and not wanted.of_integers and (refusal := _find_too_little(problem, narrow)):
         return Result(None, (), (refusal,))
     if (
         wanted.target
@@ -109,31 +114,78 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
     return None
 
 
-def _find_lacking(problem: Problem) -> Refusal | None:
-    """Refuse if the operators that read most of the weights take the type only from a later opset on."""
-    whole, lacking, first = 0, 0, 0
-    op = ""
+def _find_too_little(problem: Problem, narrow: list[bool]) -> Refusal | None:
+    """Refuse if less than half of the weights change, unless it is the user who keeps the others.
+
+    Single numbers are no weights, nor what operators take in one type only, such as the scales of Resize.
+    """
+    wanted = problem.wanted
+    changed, held, why = 0, Counter[tuple[str, str]](), dict[tuple[str, str], str]()
     for value in problem.values():
-        if value.tensor is None or not problem.moves(value.elem_type):
+        count = tensors.size(value.tensor) if value.tensor is not None else 0
+        if count < _FEWEST:
             continue
-        count = tensors.size(value.tensor)
-        whole += count
-        for place, index, at in value.readers:
-            variable = place.reads[index][at] if index >= 0 else 0
-            found = _LATER.search(problem.reasons[variable]) if variable > 0 else None
-            if found:
-                lacking += count
-                if int(found[1]) > first:
-                    op, first = problem.reasons[variable], int(found[1])
-                break
-    if 2 * lacking <= whole or not first:
+        if value.elem_type in wanted.mapping.values():
+            changed += count
+        elif problem.moves(value.elem_type) and (readers := list(_list_typed_readers(problem, value))):
+            wide = [(node, variable) for node, variable in readers if not narrow[variable]]
+            if not wide:
+                changed += count
+                continue
+            node, variable = wide[0]
+            reason = problem.reasons[variable] if variable else "it is unknown which types it takes"
+            reason = reason or "the casts around it would cost more than it saves"
+            if not reason.startswith(("--keep ", "--only ")):
+                key = node.op_type, node.name or next(filter(None, node.output), "")
+                held[key] += count
+                why.setdefault(key, reason)
+    whole = changed + held.total()
+    if 2 * changed >= whole or (wanted.held and wanted.interface != KEEP):  # outputs may miss the budget anyway
         return None
-    return Refusal(
-        "", "types", "", 0, True, f"{op}, and most of the weights belong to such operators; add --opset {first}"
-    )
+    op, name = max(held, key=lambda key: held[key])
+    more = f" and {len(held) - 1} more keep their types" if len(held) > 1 else " keeps its type"
+    found = f'only {changed / whole:.0%} of the weights can be {wanted.label}; {op} "{name}"{more}: {why[op, name]}'
+    return Refusal("", "types", "", 0, True, reason_of(found, fix=_suggest(wanted, held, set(why.values()))))
 
 
+def _list_typed_readers(problem: Problem, value: Value) -> Iterator[tuple[NodeProto, int]]:
+    """The nodes that read a constant in a type that could change, or of which nobody knows, with their variables."""
+    for place, index, at in value.readers:
+        node = place.nodes[index]
+        variable = place.reads[index][at] if index >= 0 else WIDE
+        domain = normalize_domain(node.domain)
+        if index >= 0 and (
+            variable > 0 or (variable == WIDE and signature(domain, node.op_type, place.opsets.get(domain, 1)) is None)
+        ):
+            yield node, variable
+
+
+def _suggest(wanted: Types, held: Counter[tuple[str, str]], reasons: set[str]) -> str:
+    """What to try where too few weights change: what makes the reasons go, or to ask for the rest alone."""
+    hints: list[str] = []
+    if later := [int(match[1]) for match in map(_LATER.search, reasons) if match is not None]:
+        return f"--opset {max(later)}"
+    if reasons & set(wanted.held.values()):
+        hints.append("a larger --budget")
+    if wanted.seen is not None and not wanted.seen.real and any(map(_SEEN.search, reasons)):
+        hints.append("--inputs FILE.npz with real data")
+    if T.FLOAT16 in wanted.mapping.values() and any(map(_BEYOND.search, reasons)):
+        hints.append("--types bfloat16")
+    ops = dict.fromkeys(op for (op, _), _ in held.most_common())
+    if len(ops) <= _NAMED or not hints:
+        hints.append(" ".join(f"--keep op:{op}" for op in ops) + " to change the rest alone")
+    return ", or ".join(hints)
+
+
+_FEWEST = 2
+"""The elements of a constant that is a weight; a single number is an epsilon or a factor."""
+_NAMED = 3
+"""Operators that are named with `--keep` at most, where there is something else to try."""
 _LATER = re.compile(r" from opset (\d+) on$")
+_SEEN = re.compile(r"reaches \d|up to|at most|decisions|moves an output")
+"""The reasons that come from a run: real inputs may say otherwise."""
+_BEYOND = re.compile(r"reaches|beyond|squares")
+"""The reasons that hold of float16 alone, as bfloat16 has a larger range."""
 
 
 def _casts_to(text: str, opset: int) -> bool:

@@ -1,5 +1,6 @@
 """`--types` as a person types it: what is written, and what is said of a mistake."""
 
+import numpy as np
 import onnx.numpy_helper
 import onnx.parser
 import pytest
@@ -56,7 +57,7 @@ def test_a_type_that_the_opset_lacks_names_the_opset_that_has_it(tmp_path, capsy
     command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--types", "bfloat16"]
     assert main([*command, "--opset", "18"]) == 3
     said = capsys.readouterr().out
-    assert "add --opset 22" in said
+    assert "try --opset 22" in said
     assert said.endswith("not written: the types cannot be changed as asked\n")
     assert main([*command, "--opset", "22"]) == 0
 
@@ -100,6 +101,23 @@ def test_a_budget_that_cannot_hold_writes_nothing(convert):
     assert code == 3
     assert written is None
     assert "--budget" in said
+
+
+def test_ranges_that_leave_too_few_weights_write_nothing(tmp_path, capsys):
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    made = model("h = Mul(x, c) i = MatMul(h, w) y = Tanh(i)", 17, inputs="float[2,64] x", outputs="float[2,64] y")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(50_000), "c"))
+    made.graph.initializer.append(onnx.numpy_helper.from_array(normal(64, 64), "w"))
+    onnx.save(made, source)
+    command = ["convert", str(source), str(target), "--types"]
+    assert main([*command, "float16"]) == 3
+    said = capsys.readouterr().out
+    assert not target.exists()
+    assert 'only 0% of the weights can be float16; MatMul "i" keeps its type: it reaches' in said
+    assert "try --inputs FILE.npz with real data, or --types bfloat16, or --keep op:MatMul" in said
+    np.savez(tmp_path / "real.npz", x=normal(2, 64, scale=1e-3))
+    assert main([*command, "float16", "--inputs", str(tmp_path / "real.npz")]) == 0
+    assert main([*command, "float16", "--keep", "op:MatMul"]) == 0
 
 
 def test_what_stays_wide_is_said_and_kept_a_second_time(tmp_path, capsys):

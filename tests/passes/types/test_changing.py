@@ -19,10 +19,62 @@ def convolution(opset):
 
 @pytest.mark.newest
 def test_a_type_that_operators_take_from_a_later_opset_on():
-    (refusal,) = change(convolution(17), types("bfloat16")).refusals
-    assert refusal.why.startswith("Conv accepts bfloat16 from opset 22 on")
-    assert refusal.why.endswith("; add --opset 22")
-    assert change(convolution(22), types("bfloat16")).model is not None
+    (refusal,) = change(convolution(17), types("bfloat16"), demanded=True).refusals
+    assert "Conv accepts bfloat16 from opset 22 on" in refusal.found
+    assert "--opset 22" in refusal.fix
+    assert change(convolution(22), types("bfloat16"), demanded=True).model is not None
+
+
+def weighted(body, **weights):
+    source = model(body, 17, inputs="float[2,4] x", outputs="float[2,4] y", domains='"own" : 1')
+    for name, held in weights.items():
+        source.graph.initializer.append(onnx.numpy_helper.from_array(held, name))
+    return source
+
+
+LARGE, SMALL = np.full((4, 4), 1e6, np.float32), np.ones((4, 4), np.float32)
+TWO = "h = MatMul(x, w) i = Tanh(h) y = MatMul(i, v)"
+
+
+@pytest.mark.parametrize(
+    ("body", "weights", "why", "fix"),
+    [
+        ("h = MatMul(x, w) y = Tanh(h)", {"w": LARGE}, "its constant 1e+06 is beyond the range", "--types bfloat16"),
+        (
+            TWO,
+            {"w": np.full((4, 8), 1e6, np.float32), "v": np.ones((8, 2), np.float32)},
+            "only 33%",
+            "--keep op:MatMul",
+        ),
+        ("h = own.Wide(x, w) y = Tanh(h)", {"w": SMALL}, "it is unknown which types it takes", "--keep op:Wide"),
+    ],
+)
+def test_too_few_weights_that_can_change_are_refused(body, weights, why, fix):
+    (refusal,) = change(weighted(body, **weights), types("float16"), demanded=True).refusals
+    assert why in refusal.found
+    assert fix in refusal.fix
+
+
+@pytest.mark.parametrize(
+    ("body", "weights", "options"),
+    [
+        ("h = Exp(x) y = Add(h, e)", {"e": np.array(1e6, np.float32)}, {}),  # a single number is no weight
+        (TWO, {"w": LARGE, "v": SMALL}, {}),  # half of them
+        (TWO, {"w": LARGE, "v": np.ones((4, 2), np.float32)}, {"keep": "value:h"}),  # it is the user who keeps more
+        (TWO, {"w": LARGE, "v": np.ones((4, 2), np.float32)}, {"only": "value:y"}),
+    ],
+)
+def test_enough_weights_change(body, weights, options):
+    source = weighted(body, **weights)
+    made = change(source, types("float16", **options), demanded=True).model
+    assert TensorProto.FLOAT16 in {attribute.i for node in made.graph.node for attribute in node.attribute}
+
+
+def test_a_model_that_is_half_already_is_not_refused():
+    body = "c = Cast<to=10>(x) h = MatMul(c, v) f = Cast<to=1>(h) y = MatMul(f, w)"
+    source = weighted(body, v=np.ones((4, 8), np.float16), w=np.full((8, 4), 1e6, np.float32))
+    made = change(source, types("float16"), demanded=True)
+    assert [node.op_type for node in made.model.graph.node] == ["Cast", "MatMul", "Cast", "MatMul"]
 
 
 def test_a_type_that_no_operator_has_at_an_opset():

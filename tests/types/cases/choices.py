@@ -17,10 +17,10 @@ case(
 )
 case(
     "top_of_many",  # close to 1 float16 has 2,000 numbers, and the scores are there
-    """(float[1,8] x) => (float[1,4] y, int64[1,20] best)
+    """(float[1,8] x) => (float[1,4096] y, int64[1,20] best)
     { h = MatMul(x, w) y = Relu(h) l = MatMul(x, v) s = Sigmoid(l) k = Constant<value_ints=[20]>() top, best = TopK(s, k) }""",
     {"x": normal(1, 8)},
-    weights={"w": normal(8, 4, seed=1), "v": normal(8, 3000, seed=2, scale=2)},
+    weights={"w": normal(8, 4096, seed=1), "v": normal(8, 3000, seed=2, scale=2)},
     wide=["l", "s", "top"],
     seen=["microsoft/onnxruntime#12152"],
 )

@@ -150,8 +150,8 @@ case(
 )
 case(
     "channel_that_vanishes",  # a channel of the weight is below 6e-8, and the batch norm behind it makes it large again
-    """(float[1,3,6,6] x) => (float[1,4,6,6] y)
-    { a = Conv<pads=[1,1,1,1]>(x, w) n = BatchNormalization(a, s, b, mean, var) r = Relu(n) y = Conv(r, z) }""",
+    """(float[1,3,6,6] x) => (float[1,16,6,6] y)
+    { a = Conv<pads=[1,1,1,1]>(x, w) n = BatchNormalization(a, s, b, mean, var) r = Relu(n) y = Conv<pads=[1,1,1,1]>(r, z) }""",
     {"x": normal(1, 3, 6, 6)},
     weights={
         "w": normal(4, 3, 3, 3, seed=1, scale=0.3) * floats([1, 1e-8, 1, 1]).reshape(4, 1, 1, 1),
@@ -159,7 +159,7 @@ case(
         "b": floats(0, 0, 0, 0),
         "mean": floats(0, 0, 0, 0),
         "var": floats(1, 1e-16, 1, 1),
-        "z": normal(4, 4, 1, 1, seed=2),
+        "z": normal(16, 4, 3, 3, seed=2),
     },
     wide=["a", "n"],
     change=_without_epsilon,
