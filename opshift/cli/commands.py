@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
-from opshift.files import formats, model_file
+from opshift.files import external, formats, model_file
 from opshift.files.external import THRESHOLD, Packing, size_of
 from opshift.files.writing import write_beside, writing
 from opshift.jobs import documents
@@ -214,7 +214,8 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
         return _rewrite_all(options, goal, manner)
     output = outputs.output(options, _LABELS.get(options.command, goal.label))
     models = [options.model, output, *([options.other] if options.command == "merge" else [])]
-    outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
+    beside = outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
+    manner = replace(manner, beside=beside)
     with working(options):
         report = partial(_write_report, options) if options.report else None
         code, outcome = rewrite(Path(options.model), output, goal, manner, report)
@@ -325,11 +326,13 @@ def verify(options: argparse.Namespace) -> int:
 
     if options.evidence and os.path.exists(options.evidence):
         return _repeat_proof(options)
-    outputs.look(options.report, _file(options.save_inputs), options.evidence, models=(options.before, options.after))
+    models = options.before, options.after
+    beside = outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
     with working(options):
-        before, after = (_side(path) for path in (options.before, options.after))
+        before, after = (_side(path) for path in models)
         for side in (before, after):
             engine.check_model(side.model)
+            external.check_outputs(beside, side.model, side.folder or "")
         wanted = check_inputs(_read_inputs(options), before.model)
         verification = compare_models(before, after, wanted, exact=options.exact)
     if options.evidence:
@@ -358,11 +361,12 @@ def diff(options: argparse.Namespace) -> int:
     """Run `opshift diff`: print how two models differ."""
     from opshift.jobs.difference import difference
 
-    outputs.look(options.report, models=(options.before, options.after))
+    beside = outputs.look(options.report, models=(options.before, options.after))
     with working(options):
         one, other = (_side(path) for path in (options.before, options.after))
         for side in (one, other):
             engine.check_model(side.model)
+            external.check_outputs(beside, side.model, side.folder or "")
         differences = difference(one, other, (options.before, options.after))
     if options.report:
         from opshift.cli import report

@@ -18,6 +18,8 @@ _RUN = (
     "evidence",
 )
 _PACKING = ("extract", "merge")  # which write one data file of what lies in several
+_UNREPEATED = ("types", "rebatch", "add_output", "drop_output", "zipmap", "map")
+"""After these `opshift verify` cannot repeat the proof: it compares files, and outputs or sizes are others."""
 _ONE = ("save_inputs", "report", "repro", "evidence")
 
 
@@ -35,8 +37,11 @@ def check(options: argparse.Namespace) -> None:
         for name in _RUN:
             if getattr(options, name) is not None:
                 raise ValueError(f"{_spell_type(name)} has no effect with --no-verify")
-    if getattr(options, "types", None) and options.evidence is not None:
-        raise ValueError("--evidence does not work with --types")
+    if options.evidence is not None and options.command in _PACKING:
+        raise ValueError(f"--evidence does not work with {options.command}")
+    for name in _UNREPEATED:
+        if getattr(options, name, None) and options.evidence is not None:
+            raise ValueError(f"--evidence does not work with {_spell_type(name)}")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
         raise ValueError("--jobs and --backend need --out-dir")
     if options.out_dir is not None:

@@ -63,8 +63,8 @@ def weights(model: str, output: str) -> Path:
     return found
 
 
-def look(*paths: str | None, models: Iterable[str | Path] = ()) -> None:
-    """Look at files that are written beside a model.
+def look(*paths: str | None, models: Iterable[str | Path] = ()) -> tuple[str, ...]:
+    """Look at files that are written beside a model, and return those that are asked for.
 
     Raises:
         ValueError: two are the same, or one is a model that is read or written.
@@ -81,6 +81,7 @@ def look(*paths: str | None, models: Iterable[str | Path] = ()) -> None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(path if os.path.exists(path) else Path(path).parent, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return tuple(filter(None, paths))
 
 
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))

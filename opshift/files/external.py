@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -123,9 +123,9 @@ def locations(model: ModelProto) -> list[str]:
     return list(dict.fromkeys(tensor_data.place(tensor).location for tensor in external(model)))
 
 
-def check_output(output: Path, model: ModelProto, folder: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if a model would be written over the weights of one that is read."""
-    if output.exists():
+def check_outputs(outputs: Iterable[str | Path | None], model: ModelProto, folder: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` if a file would be written over the weights of a model that is read."""
+    for output in (Path(output) for output in outputs if output is not None and os.path.exists(output)):
         for place in (Path(folder, location) for location in locations(model)):
             if place.exists() and place.samefile(output):
                 raise ValueError(f"{output} holds the weights of the input: give another path")

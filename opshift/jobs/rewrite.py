@@ -38,7 +38,7 @@ class Manner:
     """How to prove and write a result; `together`: data of other models go to the same folder.
 
     `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
-    `preparation` what is done before the stages,
+    `preparation` what is done before the stages, `beside` the reports that are written beside the result,
     `nchwc_width` how wide blocks of channels are where the model does not tell.
     """
 
@@ -51,6 +51,7 @@ class Manner:
     trying: Trying | None = None
     nchwc_width: int | None = None
     preparation: Preparation | None = None
+    beside: tuple[str, ...] = ()
 
 
 Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
@@ -76,11 +77,11 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_import_change, imported))
         folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
-        external.check_output(output, source, folder)
+        external.check_outputs([output, *manner.beside], source, folder)
         prepared = _prepare(source, model, manner)
         if prepared is not None:
             first, source, folder = source, prepared.model, prepared.folder
-            external.check_output(output, source, folder)
+            external.check_outputs([output, *manner.beside], source, folder)
             read, manner = (*read, *prepared.changes), replace(manner, wanted=_inputs_for_prepared(prepared, goal))
             seconds["prepare"] = perf_counter() - started - seconds["read"]
             if prepared.stop is not None:
@@ -263,6 +264,9 @@ class _Job:
         )
         progress.tell("write")
         with draft:
+            for path in manner.beside:
+                if os.path.realpath(path) in draft.places:
+                    raise ValueError(f"{path} is to hold weights of the output: give another path")
             self.seconds["write"] = perf_counter() - started
             verification = None
             if manner.verify:

@@ -56,7 +56,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
     progress.tell(f"read {Path(path).name}")
     model = model_file.read(path)
     convert.check_model(model)
-    external.check_output(output, model, Path(path).resolve().parent)
+    external.check_outputs([output], model, Path(path).resolve().parent)
     with process.ours():
         done = stripping.strip(model, str(Path(path).resolve().parent), least)
     before, shortened = _size(path, model), 0

@@ -156,18 +156,41 @@ def test_an_older_report_stays_where_a_newer_one_cannot_take_its_place(here, cap
         "merge in.onnx data.onnx weights.bin",
         "merge data.onnx in.onnx weights.bin",
         "strip data.onnx weights.bin",
+        "convert data.onnx out.onnx --opset 13 --evidence weights.bin",
+        "convert data.onnx out.onnx --opset 13 --report weights.bin",
+        "optimize data.onnx out.onnx --dry-run --report ./weights.bin",
+        "extract data.onnx out.onnx --to a --report weights.bin",
+        "merge in.onnx data.onnx out.onnx --report weights.bin",
+        "verify data.onnx in.onnx --report weights.bin",
+        "verify in.onnx data.onnx --save-inputs weights.npz",
+        "diff in.onnx data.onnx --report weights.bin",
     ],
 )
-def test_a_model_is_not_written_over_the_weights_of_another(here, capsys, typed):
+def test_nothing_is_written_over_the_weights_of_a_model(here, capsys, typed):
     source = model("a = Abs(x) y = Add(a, w)", 18, inputs="float[N,3] x", outputs="float[N,3] y")
     source.graph.initializer.append(onnx.numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
     onnx.save(source, "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     onnx.save(model("y = Neg(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y"), "in.onnx")
+    Path("weights.npz").hardlink_to("weights.bin")
     before = Path("weights.bin").read_bytes()
     code, _, err = run(capsys, typed)
-    assert (code, err) == (2, "opshift: weights.bin holds the weights of the input: give another path\n")
+    assert code == 2
+    assert err.removeprefix("opshift: ") in [
+        f"{path} holds the weights of the input: give another path\n"
+        for path in ("weights.bin", "./weights.bin", "weights.npz")
+    ]
     assert Path("weights.bin").read_bytes() == before
-    assert sorted(os.listdir()) == ["data.onnx", "in.onnx", "weights.bin"]
+    assert sorted(os.listdir()) == ["data.onnx", "in.onnx", "weights.bin", "weights.npz"]
+
+
+def test_a_report_is_not_written_over_weights_that_the_output_gets(here, capsys):
+    typed = "convert in.onnx out.onnx --opset 13 --external-data all --threshold 0 --evidence out.onnx.data"
+    source = onnx.load("in.onnx")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    onnx.save(source, "in.onnx")
+    code, _, err = run(capsys, typed)
+    assert (code, err) == (2, "opshift: out.onnx.data is to hold weights of the output: give another path\n")
+    assert os.listdir() == ["in.onnx"]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,28 @@ def test_nothing_is_written_where_nothing_is_proved(proved, tmp_path, capsys):
     assert "--evidence has no effect with --no-verify" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("optimize --rebatch 4", "--rebatch"),
+        ("optimize --drop-output y", "--drop-output"),
+        ("optimize --add-output a", "--add-output"),
+        ("convert --opset 13 --map tensor", "--map"),
+        ("extract --to a", "extract"),
+        ("merge --connect y=x", "merge"),
+    ],
+)
+def test_what_verify_could_not_repeat_is_refused(proved, tmp_path, capsys, typed, named):
+    source, _, evidence = map(str, proved)
+    before = proved[2].read_bytes()
+    command, *rest = typed.split()
+    files = [source, source] if command == "merge" else [source]
+    assert cli.main([command, *files, str(tmp_path / "new.onnx"), *rest, "--evidence", evidence]) == 2
+    assert f"--evidence does not work with {named}\n" in capsys.readouterr().err
+    assert proved[2].read_bytes() == before
+    assert not (tmp_path / "new.onnx").exists()
+
+
 def test_what_cannot_be_told_of_is_not_written(proved, tmp_path, capsys):
     source, result, _ = map(str, proved)
     before = proved[1].read_bytes()
