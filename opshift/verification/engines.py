@@ -28,6 +28,10 @@ class EngineError(RuntimeError):
     """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
 
 
+class NeverRuns(EngineError):
+    """A model fails at the same node, with the same numbers, whatever sizes its inputs have."""
+
+
 TOO_LONG = "it takes longer than"
 
 

@@ -9,12 +9,23 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from opshift.passes import progress
+from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
-from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.engines import (
+    ENGINES,
+    TOO_LONG,
+    EngineError,
+    NeverRuns,
+    OnnxRuntime,
+    Reference,
+    Session,
+    one_line,
+    time_limit,
+)
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
 from opshift.verification.feeding.asked import Asked
@@ -101,6 +112,9 @@ def run_whole(
         in_copies: whether the first model runs in copies of this process; a try without them ended in a crash.
         rounded_to: the element type in which the first model computes where the second carries its values in a wider
             one: outputs are rounded to it before they are compared. 0 if there is none.
+
+    Raises:
+        InvalidModel: an operator of the first model does not take the type of an input.
     """
     if size := too_large(wanted, before, after):
         return WholeRun(why=f"{size >> 20} MB of weights; --runs 1 runs the whole models as well")
@@ -116,7 +130,9 @@ def run_whole(
                 found = _run(one, other, grade if same else "close", wanted, in_copies=in_copies, rounded_to=rounded_to)
         except EngineError as error:
             reasons.append(str(error))
-            if TOO_LONG in reasons[-1]:  # another pair with that engine takes as long
+            if first is OnnxRuntime and _INVALID.search(reasons[-1]):
+                _check_types(before.model)
+            if TOO_LONG in reasons[-1] or isinstance(error, NeverRuns):  # another pair takes as long
                 break
             continue
         if found.engine and not found.is_different:
@@ -128,6 +144,21 @@ def run_whole(
         best = found if len(found.feeds) > len(best.feeds) else best
         reasons.append(found.why)
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
+
+
+def _check_types(model: ModelProto) -> None:
+    """Raise `InvalidModel` if an operator does not take the type of an input, whatever the model declares of others."""
+    from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
+
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.value_info[:]
+    for value in copy.graph.output:
+        value.ClearField("type")
+    try:
+        infer_shapes(copy, check_type=True)
+    except Exception as error:
+        raise InvalidModel(f"the model is not valid: {one_line(error)}") from None
 
 
 def too_large(wanted: Asked, *sides: Side) -> int:

@@ -16,7 +16,7 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, Ty
 from opshift.passes.model.traversal import with_nested
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, replace
-from opshift.verification.engines import EngineError, Feeds
+from opshift.verification.engines import EngineError, Feeds, NeverRuns
 from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice
 from opshift.verification.feeding.meanings import INTEGERS, constants
@@ -119,9 +119,14 @@ class Search:
         self._stops = dict[tuple[Any, ...], _Stop | None]()
         self._left = _TRIES
         self._empty: Choice | None = None
+        self._why = ""
 
     def find(self, first: Choice) -> Choice | None:
-        """Find a choice that the model runs on; None where time or tries are over."""
+        """Find a choice that the model runs on; None where time or tries are over.
+
+        Raises:
+            NeverRuns: no size that can be chosen changes where the model fails, and how.
+        """
         order, until = count(), perf_counter() + _SECONDS
         begun = self._find_stop(first)
         if begun is None:
@@ -138,11 +143,19 @@ class Search:
                     return choice
                 if len(self._stops) == tried:
                     continue
+                if self._is_stuck(stopped):
+                    raise NeverRuns(f"found no inputs that the first model accepts, at any size: {self._why}")
                 heapq.heappush(states, (-stopped.reached, next(order), choice, stopped))
                 if -stopped.reached < state[0]:  # from where it went farther, first
                     heapq.heappush(states, state)
                     break
         return self._empty
+
+    def _is_stuck(self, stopped: _Stop) -> bool:
+        """Tell whether each dimension was tried at several sizes, and all runs failed alike: no size changes that."""
+        is_tried = len(self._stops) > 3 * len(self._dims) + 3
+        run = {stop for stop in self._stops.values() if stop is None or stop.reached >= 0}  # others were too large
+        return is_tried and not self._fillable and bool(stopped.numbers) and run == {stopped}
 
     def _find_stop(self, choice: Choice) -> _Stop | None:
         """Find where a run with this choice stops; None if it runs to the end. Each choice is run once."""
@@ -157,6 +170,7 @@ class Search:
             outputs = self._run(self._problem.draw(choice, _MOST))
         except EngineError as error:
             words = " ".join(str(error.__context__ or error).split())  # the whole text of the engine
+            self._why = _MARK.sub("", str(error))
             marks = _MARK.findall(words)
             reached = int(marks[-1]) if marks else -1
             numbers = [int(number) for number in _NUMBER.findall(_NOISE.sub("", words))]

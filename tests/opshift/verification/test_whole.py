@@ -92,6 +92,23 @@ def test_a_second_model_that_is_none():
     assert found.why.startswith("onnxruntime does not load the second model: ")
 
 
+@pytest.mark.parametrize(
+    ("x", "body"), [("int64", "y = Exp(x)"), ("float", "y = Mul(x, w)"), ("float", "a = Exp(x) b = Mul(a, w) y = Abs(b)")]
+)
+def test_a_first_model_that_is_none(x, body):
+    """onnx.reference computes all of it, and both models would be equal."""
+    io = {"inputs": f"{x}[N,3] x", "outputs": f"{x}[N,3] y", "constants": "double[3] w = {1, 2, 3}"}
+    source = model(body, 17, **io)
+    with pytest.raises(opshift.InvalidModel, match=r"(?s)the model is not valid: .*(Mul|Exp)"):
+        opshift.verify(source, source)
+
+
+def test_a_wrong_type_that_is_only_declared_is_no_error():
+    source = model("a = Exp(x) y = Neg(a)", 17, **IO)
+    source.graph.value_info.append(onnx.helper.make_tensor_value_info("a", TensorProto.INT64, [None, 3]))
+    assert opshift.verify(source, source).status == "equal"
+
+
 def test_nan_in_each_run_is_as_if_nothing_had_run():
     found = run("y = Mul(x, n)", "y = Add(x, n)", constants="float n = {nan}")
     assert (found.engine, found.why, found.is_different) == ("", "all outputs were NaN in each run", False)

@@ -9,7 +9,7 @@ import pytest
 
 import opshift
 from opshift.verification.combined import verify_sides
-from opshift.verification.engines import OnnxRuntime
+from opshift.verification.engines import NeverRuns, OnnxRuntime
 from opshift.verification.feeding import inputs, search
 from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.side import Side
@@ -155,6 +155,20 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     found = opshift.verify(source, source)
     assert (found.status, found.engine) == ("equal", ""), "nothing differs, and nothing was run"
     assert "onnxruntime: found no inputs that the first model accepts" in found.why
+
+
+def test_sizes_are_not_looked_for_where_they_cannot_help():
+    """The kernel has 5 channels, whatever size the image has."""
+    body, constants = "a = Abs(x) y = Conv(a, w)", weights(w=(2, 5, 3, 3))
+    source = model(body, 17, inputs="float[N,3,H,W] x", outputs="float y", constants=constants)
+    session, runs = OnnxRuntime(search.name_nodes_by_number(source)), []
+    problem = inputs.problem_of(source, DRAWN)
+    with pytest.raises(NeverRuns, match=r"Conv node.* C: 3 kernel channels: 5 group: 1$"):
+        search.Search(problem, lambda given: runs.append(0) or session.run(given)).find(search.Choice())
+    assert len(runs) < 20
+    found = opshift.verify(source, source)
+    assert (found.status, found.engine) == ("equal", "")
+    assert "found no inputs that the first model accepts, at any size" in found.why
 
 
 @pytest.mark.parametrize(
