@@ -8,9 +8,9 @@ import re
 import signal
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from opshift.files import external
 from opshift.passes.model import tensor_data
@@ -19,6 +19,8 @@ from opshift.passes.model.traversal import bodies
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Feeds = Mapping[str, Any]
 LARGE = 1 << 28
 """Bytes of weights from which on a model is not in memory twice."""
@@ -39,31 +41,37 @@ class _Late(BaseException):
     """Raised when time is up; not an `EngineError`, so that nobody catches it and goes on."""
 
 
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `EngineError` if Python code in this block takes longer; does nothing outside Unix.
+def call_within(seconds: float, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Call a function; raises `EngineError` if its Python code takes longer. There is no limit outside Unix.
 
     Guards runs of onnx.reference, which is slow.
     """
     alarm = getattr(signal, "setitimer", None)
     if not math.isfinite(seconds) or alarm is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+        return function(*arguments, **named)
+    late = _Late()
 
     def end(*_: object) -> None:
-        raise _Late
+        raise late
 
-    before = signal.signal(signal.SIGALRM, end)
-    rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    except _Late:
-        raise EngineError(f"{TOO_LONG} {seconds:g} s") from None
-    finally:
+    def restore() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if rest:  # a limit of the whole process goes on
             signal.setitimer(signal.ITIMER_REAL, rest)
+
+    rest, before = 0.0, signal.signal(signal.SIGALRM, end)
+    try:
+        rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return function(*arguments, **named)
+        finally:
+            restore()
+    except _Late as error:  # at any moment until the alarm is off: a context manager would let it pass at its end
+        restore()
+        if error is not late:
+            raise
+        raise EngineError(f"{TOO_LONG} {seconds:g} s") from None
 
 
 class Session(Protocol):

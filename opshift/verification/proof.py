@@ -25,7 +25,7 @@ from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
 from opshift.verification.bounds import SAME, Closeness, Runs, identical, is_all_nan, is_float, judge, move_by_rounding
 from opshift.verification.drawing import FAR, ORDINARY, ROWS, SPECIAL, TINY, WHOLE_TABLES, Draw, draw
-from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, call_within
 from opshift.verification.feeding import responding
 from opshift.verification.float64 import open_wide, widen_feeds
 from opshift.verification.labels import explain_labels, find_scores
@@ -695,9 +695,12 @@ class Prover:
     def _judge_in_reference(self, kind: _Kind, sample: _Sample) -> None:
         """Compare both sides in onnx.reference; a difference counts if it agrees with onnxruntime on the first side."""
         pair, feeds = sample.pair, sample.feeds
-        with time_limit(_BRIEF):
-            models = (Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2))
-            one, other = (model.run(given) for model, given in zip(models, feeds, strict=True))
+
+        def run() -> list[list[Any]]:
+            models = [Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2)]
+            return [model.run(given) for model, given in zip(models, feeds, strict=True)]
+
+        one, other = call_within(_BRIEF, run)
         how = {"step": _quantization_step(pair, feeds), "magnitude": _magnitude(sample.values), "drawn": True}
         why = _differ(one, other, **how)
         if not why:
@@ -772,8 +775,7 @@ class Prover:
 
     def _run_in(self, session: Session, feeds: Feeds, seconds: float = _PATIENCE) -> list[Any]:
         try:
-            with time_limit(seconds if session.engine == Reference.engine else math.inf):
-                return session.run(feeds)
+            return call_within(seconds if session.engine == Reference.engine else math.inf, session.run, feeds)
         except EngineError as error:
             why = getattr(session, "instead_of", "")
             raise EngineError(

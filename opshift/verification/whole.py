@@ -23,8 +23,8 @@ from opshift.verification.engines import (
     OnnxRuntime,
     Reference,
     Session,
+    call_within,
     one_line,
-    time_limit,
 )
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
@@ -125,9 +125,9 @@ def run_whole(
         one, other = replace(before, engine=first), replace(after, engine=second)
         same = first is second and first in ENGINES  # others compute something else than what is written
         try:
-            slow = Reference in (first, second)
-            with time_limit(_PATIENCE if slow and not wanted.engines else math.inf):
-                found = _run(one, other, grade if same else "close", wanted, in_copies=in_copies, rounded_to=rounded_to)
+            limit = _PATIENCE if Reference in (first, second) and not wanted.engines else math.inf
+            how: dict[str, Any] = {"in_copies": in_copies, "rounded_to": rounded_to}
+            found = call_within(limit, _run, one, other, grade if same else "close", wanted, **how)
         except EngineError as error:
             reasons.append(str(error))
             if first is OnnxRuntime and _INVALID.search(reasons[-1]):
@@ -331,8 +331,8 @@ def in_first_engine(run: Callable[..., T], *sides: Side) -> T:
     reasons = []
     for engine in ENGINES:
         try:
-            with time_limit(math.inf if engine is OnnxRuntime else _PATIENCE):
-                return run(*(replace(side, engine=engine) for side in sides))
+            limit = math.inf if engine is OnnxRuntime else _PATIENCE
+            return call_within(limit, run, *(replace(side, engine=engine) for side in sides))
         except EngineError as error:
             reasons.append(str(error))
     raise EngineError("; ".join(dict.fromkeys(reasons)))

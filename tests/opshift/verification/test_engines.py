@@ -1,11 +1,14 @@
-"""What engines are given of a model."""
+"""What engines are given of a model, and how long they may take."""
+
+import signal
+import time
 
 import numpy as np
 import onnx.parser
 import pytest
 
 import opshift
-from opshift.verification.engines import OnnxRuntime, Reference
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, call_within
 from tests.support import model
 
 
@@ -45,3 +48,32 @@ def test_a_graph_without_outputs_runs_and_yields_none():
     session = OnnxRuntime(source, [])
     assert session.run({"x": np.zeros(2, np.float32)}) == []
     assert opshift.verify(source, opshift.convert_version(source, 13)).equal
+
+
+@pytest.mark.posix
+def test_a_call_ends_in_time():
+    assert call_within(9, int, "7", base=8) == 7
+    with pytest.raises(EngineError, match=r"it takes longer than 0\.01 s"):
+        call_within(0.01, time.sleep, 9)
+
+
+@pytest.mark.posix
+def test_time_that_is_up_as_a_call_ends_is_no_crash(monkeypatch):
+    handler, set_timer, rung = signal.getsignal(signal.SIGALRM), signal.setitimer, []
+
+    def ring_at_the_end(which, seconds):
+        if not seconds and not rung:
+            rung.append(True)
+            signal.raise_signal(signal.SIGALRM)
+        return set_timer(which, seconds)
+
+    monkeypatch.setattr(signal, "setitimer", ring_at_the_end)
+    with pytest.raises(EngineError, match="it takes longer than 9 s"):
+        call_within(9, list)
+    assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (handler, (0, 0))
+
+
+@pytest.mark.posix
+def test_a_limit_within_a_limit():
+    with pytest.raises(EngineError, match=r"it takes longer than 0\.05 s"):
+        call_within(0.05, lambda: time.sleep(call_within(9, int, "9")))

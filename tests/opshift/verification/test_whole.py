@@ -93,7 +93,8 @@ def test_a_second_model_that_is_none():
 
 
 @pytest.mark.parametrize(
-    ("x", "body"), [("int64", "y = Exp(x)"), ("float", "y = Mul(x, w)"), ("float", "a = Exp(x) b = Mul(a, w) y = Abs(b)")]
+    ("x", "body"),
+    [("int64", "y = Exp(x)"), ("float", "y = Mul(x, w)"), ("float", "a = Exp(x) b = Mul(a, w) y = Abs(b)")],
 )
 def test_a_first_model_that_is_none(x, body):
     """onnx.reference computes all of it, and both models would be equal."""
