@@ -5,6 +5,7 @@ folder (`NAME.onnx` beside `NAME.npz` with its inputs, which are drawn where the
 Python of its own environment. A result is right if onnx's checker with strict inference takes it, its nodes stand in
 order, its interface is the source's, and its outputs, with every half value rounded, are within 2 % of float32; of a
 small model, if no node is float32 that could be half; of others, if at least half of the weights or nodes are half.
+With `--kind bfloat16`, models go to opset 22 first, the first one in which Conv and pooling take it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 
+import opshift
 from tests.exported import store
 from tests.types import cases as _cases  # noqa: F401  adds them
 from tests.types import judge, peers
@@ -131,11 +133,12 @@ def measure(
     stored = json.loads(rows.read_text()) if rows and rows.exists() else []
     found = [Row(**{**row, "wrong": tuple(row["wrong"])}) for row in stored]
     done = {(row.contender, row.model) for row in found}
-    able = [one for one, peer in CONTENDERS.items() if peer in pythons]
+    bfloat16 = KINDS[kind][1] == judge.BFLOAT16
+    able = [one for one, peer in CONTENDERS.items() if peer in pythons and not (bfloat16 and peer in peers.NARROW_ONLY)]
     for place, contender in enumerate(able):
         left = {one.name: one for one in chosen if (contender, one.name) not in done}
         peer = CONTENDERS[contender]
-        models = {name: one.model for name, one in left.items()}
+        models = {name: _at_opset_22(one.model) if bfloat16 else one.model for name, one in left.items()}
         for name, made in peers.convert(peer, models, pythons[peer], KINDS[kind][0]):
             if progress is not None:
                 progress(f"{contender}: {name}", place, len(able))
@@ -143,6 +146,10 @@ def measure(
             if rows:
                 rows.write_text(json.dumps([asdict(row) for row in found], indent=0))
     return found
+
+
+def _at_opset_22(model: ModelProto) -> ModelProto:
+    return opshift.convert_version(model, max(22, *(one.version for one in model.opset_import if not one.domain)))
 
 
 def _row(subject: Subject, contender: str, made: peers.Converted, wanted: int) -> Row:
