@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib
 import math
 import multiprocessing
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from opshift.verification import isolation
@@ -120,7 +117,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, self._adapter), daemon=True)
-        with _script_hidden():
+        with isolation.hide_script():
             process.start()
         self._process = process
         theirs.close()
@@ -184,17 +181,6 @@ def _largest(expected: Any) -> float:
         return 0.0
     wide = np.asarray(expected, np.float64)
     return float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
-
-
-@contextmanager
-def _script_hidden() -> Iterator[None]:
-    """Let a process that begins not run the user's script first: it needs nothing of that."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
 
 
 def _serve(connection: Connection[Any, Any], adapter: str) -> None:

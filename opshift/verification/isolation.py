@@ -6,43 +6,36 @@ import gc
 import math
 import os
 import pickle
-import select
 import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, ParamSpec, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from opshift.passes import process as memory
 from opshift.passes import progress
 
 if TYPE_CHECKING:
-    import subprocess
+    from multiprocessing.connection import Connection
 
 P = ParamSpec("P")
 Item = TypeVar("Item")
 T = TypeVar("T")
 
-_SERVE = (
-    "import pickle, sys; parent, sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from opshift.verification import isolation; isolation._serve(parent)"
-)
 _SET_DEATH_SIGNAL = 1  # Linux's PR_SET_PDEATHSIG
-_SYNCHRONIZE = 0x100000  # what Windows wants to hear from who waits for a process
-_GLANCE = 0.5  # seconds between two looks whether the parent is there
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
 _POLL, _PATIENCE = 1.0, 20  # seconds, and how often in a row a copy may be found to have done nothing
 _GRACE = 1.0  # seconds that a process has to end itself when its time is over, before its parent ends it
 _AFRESH = 125  # the exit code of a copy that cannot do what a process that begins afresh can
 _apart = False  # whether this is a process that `call` began
-_parent: BinaryIO | None = None  # where a process that `call` began tells its parent how it goes
+_parent: Connection[Any, Any] | None = None  # where a process that `call` began tells its parent how it goes
 _copied: frozenset[str] = frozenset()  # the modules that the process had of which this is a copy
 
 
@@ -83,18 +76,11 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """
     if _is_watched():
         return function(*arguments, **named)
-    sent = function, arguments, named
+    work = partial(function, *arguments, **named)
     try:
-        answer, code, full = (
-            _ask_fork(lambda: function(*arguments, **named)) if forks() else _ask_new_interpreter(pickle.dumps(sent))
-        )
+        result: T = _ask(work)
     except _Stuck:
-        answer, code, full = _start_afresh(sent)
-    if code == -signal.SIGINT:
-        raise KeyboardInterrupt
-    if not answer:
-        raise Ended(code, full=full)
-    result: T = _unpickle_result(answer)
+        result = _ask(work, afresh=True)
     return result
 
 
@@ -103,22 +89,41 @@ def each(
 ) -> Generator[tuple[int, T | Ended], None, None]:
     """Call a function for each item as `call` does, so many at once; yields (place, result or crash) as they come.
 
-    Where the system can fork, all end with this process, and when nobody asks any further. They are not ended because
-    they wait long, for an item may be large.
+    All end with this process, and when nobody asks any further. They are not ended because they wait long, for an item
+    may be large.
     """
     if _is_watched():
         for place, item in enumerate(items):
             yield place, function(item)
-    elif forks():
-        yield from _each_in_forks(function, items, processes)
-    elif items:
-        with ThreadPoolExecutor(min(processes, len(items))) as pool:
-            places = {pool.submit(_call_or_end, function, item): place for place, item in enumerate(items)}
-            try:
-                for future in as_completed(places):
-                    yield places[future], future.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        return
+    from multiprocessing import connection  # slow to import
+
+    waiting, children = list(enumerate(items))[::-1], dict[Any, tuple[int, _Child]]()
+    try:
+        while waiting or children:
+            while waiting and len(children) < processes:
+                place, item = waiting.pop()
+                with _block_interrupts() as blocked:
+                    child = _Child(partial(function, item), blocked, is_copy=forks())
+                    children[child.source] = place, child
+            for source in connection.wait([*children]):
+                place, child = children[source]
+                if child.read() and not child.answer:
+                    continue
+                del children[source]
+                outcome: T | Ended
+                try:
+                    outcome = child.result()
+                except Ended as ended:
+                    outcome = ended
+                except _Stuck:
+                    outcome = Ended(_AFRESH)
+                finally:
+                    child.close()
+                yield place, outcome
+    finally:
+        for _, child in children.values():
+            child.close()
 
 
 def forks() -> bool:
@@ -131,7 +136,7 @@ def end_after(seconds: int) -> None:
     if not _apart:
         return
     if _parent is not None:
-        _send(_parent, "limit", seconds)
+        _parent.send(("limit", seconds))
     if hasattr(signal, "alarm"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a handler in Python has no turn where an engine waits
         signal.alarm(seconds)
@@ -195,118 +200,56 @@ def _describe_end(code: int, *, full: bool) -> str:
     return f"the process that ran the model crashed: {why}"
 
 
-def _end_at_once_with(parent: int) -> None:
+def _end_at_once_with_parent() -> None:
     """End this process as soon as its parent ends, where the system supports it. Runs first in every worker.
 
     The system takes the thread that began it for the one that is to end: let that wait for this process.
     """
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    assert parent is not None
     try:
         import ctypes
 
         if sys.platform != "linux" or ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL) != 0:
             raise OSError
     except (ImportError, OSError, AttributeError):  # a Python can be built without ctypes
-        end_with(partial(_wait_for, parent))
+        end_with(parent.join)
     else:
-        if os.getppid() != parent:  # it ended before the system was asked
+        if os.getppid() != parent.pid:  # it ended before the system was asked
             os._exit(1)
 
 
-def _wait_for(parent: int) -> None:
-    """Return when the parent process has ended."""
-    if sys.platform == "win32":
-        import _winapi
+def _ask(work: Callable[[], Any], *, afresh: bool = False) -> Any:
+    """Do some work in another process; returns what it returns, or raises what it raises.
 
-        with suppress(OSError):  # there is none any more
-            _winapi.WaitForSingleObject(_winapi.OpenProcess(_SYNCHRONIZE, False, parent), _winapi.INFINITE)
-        return
-    while os.getppid() == parent:
-        time.sleep(_GLANCE)
-
-
-def _call_or_end(function: Callable[[Item], T], item: Item) -> T | Ended:
-    """Call a function in another process; returns a crash. Used by `each` where the system cannot fork."""
-    try:
-        return call(function, item)
-    except Ended as ended:
-        return ended
-
-
-def _each_in_forks(
-    function: Callable[[Item], T], items: Sequence[Item], processes: int
-) -> Generator[tuple[int, T | Ended], None, None]:
-    """Fork a process for each item, so many at once. Used by `each` where the system can fork."""
-    waiting, copies = list(enumerate(items))[::-1], dict[int, tuple[int, _Copy, _Messages]]()
-    try:
-        while waiting or copies:
-            while waiting and len(copies) < processes:
-                place, item = waiting.pop()
-                with _block_interrupts() as blocked:
-                    copy = _fork(partial(_respond, work=partial(function, item)), blocked)
-                    copies[copy.source] = place, copy, _Messages()
-            for source in select.select([*copies], [], [])[0]:
-                place, copy, messages = copies[source]
-                part = os.read(source, 1 << 20)
-                messages.add(part)
-                if part and not messages.answer:
-                    continue
-                del copies[source]
-                os.close(source)
-                code = os.waitstatus_to_exitcode(os.waitpid(copy.process, 0)[1])
-                if code == -signal.SIGINT:
-                    raise KeyboardInterrupt
-                yield place, _unpickle_result(messages.answer) if messages.answer else Ended(code)
-    finally:
-        for _, copy, _ in copies.values():
-            os.close(copy.source)
-            os.kill(copy.process, signal.SIGKILL)
-            os.waitpid(copy.process, 0)
-
-
-def _start_afresh(sent: object) -> tuple[bytes, int, bool]:
-    """Start a new interpreter for a call whose forked copy got stuck. The second and last try of a `call`."""
-    try:
-        question = pickle.dumps(sent)
-    except Exception:  # sessions, for one, cannot be sent
-        raise Ended(_LATE) from None
-    return _ask_new_interpreter(question)
-
-
-def _ask_fork(work: Callable[[], object]) -> tuple[bytes, int, bool]:
-    """Ask a fork; returns its answer, its exit code (negative for a signal), and whether memory was full.
-
-    Runs for each `call` where the system can fork.
+    Raises:
+        Ended: the process crashed.
+        _Stuck: it is a copy, and has to begin afresh.
     """
-    room, copy, status = 0, None, -1
-    with suppress(OSError):  # not every system tells it there
-        room = _room()
+    child = None
     try:
         with _block_interrupts() as blocked:
-            copy = _fork(lambda stream: _respond(stream, work), blocked)
-        answer = _read_answer(*copy)
-        _, status, usage = os.wait4(copy.process, 0)
+            try:
+                child = _Child(work, blocked, is_copy=forks() and not afresh)
+            except Exception:
+                if afresh:  # sessions, for one, cannot be sent
+                    raise Ended(_LATE) from None
+                raise
+        child.wait()
+        return child.result()
     finally:
-        if copy is not None:
-            os.close(copy.source)
-            if status < 0:
-                os.kill(copy.process, signal.SIGKILL)
-                os.waitpid(copy.process, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code == _AFRESH and not answer:
-        raise _Stuck
-    return answer, code, 0 < room < 2 * usage.ru_maxrss * 1024
-
-
-class _Copy(NamedTuple):
-    """A fork of this process, and the pipe to it."""
-
-    source: int
-    process: int
+        if child is not None:
+            child.close()
 
 
 @contextmanager
 def _block_interrupts() -> Iterator[set[int | signal.Signals]]:
     """Block interrupts while state is half written; yields the signals that were blocked before."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield set()
+        return
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield blocked
@@ -314,130 +257,141 @@ def _block_interrupts() -> Iterator[set[int | signal.Signals]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _fork(work: Callable[[BinaryIO], object], held: set[int | signal.Signals]) -> _Copy:
-    """Fork a process that does the work and writes the answer to a pipe.
-
-    Runs for each `call` where the system can fork.
-    """
-    source, target = os.pipe()
-    loaded, parent = frozenset(sys.modules), os.getpid()
+@contextmanager
+def hide_script() -> Iterator[None]:
+    """Let a process that begins afresh not run the user's script first: it needs nothing of that."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
-            child = os.fork()
-        if not child:
-            _work(target, work, held, loaded, parent)
-    except OSError:
-        os.close(source)
-        raise
+        yield
     finally:
-        os.close(target)
-    return _Copy(source, child)
+        sys.modules["__main__"] = script
+
+
+class _Child:
+    """A process that does some work, and tells through a pipe how it goes: a copy of this one, or one begun afresh.
+
+    Attributes:
+        source: the pipe.
+        answer: what came of its work; empty until it says so.
+    """
+
+    def __init__(self, work: Callable[[], object], blocked: set[int | signal.Signals], *, is_copy: bool):
+        """`blocked` are the signals that the process does not hear, either."""
+        import multiprocessing  # slow to import
+
+        self.answer, self._is_copy, self._end, self._room = b"", is_copy, math.inf, 0
+        with suppress(OSError):  # not every system tells it there
+            self._room = _room()
+        context = multiprocessing.get_context("fork") if is_copy else multiprocessing.get_context("spawn")
+        self.source, target = context.Pipe(duplex=False)
+        loaded = frozenset(sys.modules) if is_copy else frozenset[str]()
+        self._process = context.Process(target=_work, args=(target, work, blocked, loaded))
+        collects = gc.isenabled()
+        gc.disable()  # what is left to be collected may wait for threads that a copy does not have
+        try:
+            with nullcontext() if is_copy else hide_script(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
+                self._process.start()
+        except BaseException:
+            self.source.close()
+            raise
+        finally:
+            target.close()
+            if collects:
+                gc.enable()
+
+    def read(self) -> bool:
+        """Read a message, and tell of progress; whether there was one, as a process that ends sends no more."""
+        try:
+            kind, content = self.source.recv()
+        except (EOFError, OSError):
+            return False
+        if kind == "progress":
+            progress.tell(*content)
+        elif kind == "limit":
+            self._end = time.monotonic() + content + _GRACE
+        else:
+            self.answer = content
+        return True
+
+    def wait(self) -> None:
+        """Read messages until the answer comes, or the process ends without one, as in a crash.
+
+        A copy that has not computed or read anything for `patience` seconds counts as stuck. The first process waits
+        twice as long as one of its copies does: a copy that waits for a stuck copy of its own looks idle, too.
+
+        Raises:
+            _Stuck: the copy waits for a lock or a thread that it does not have.
+            Ended: the time limit that the process set itself (`end_after`) passed a second ago, and it still runs.
+        """
+        spent, idle = -1, 0
+        patience = _PATIENCE if _apart else 2 * _PATIENCE
+        while not self.answer:
+            left = self._end - time.monotonic()
+            if left <= 0:
+                raise Ended(_LATE)
+            if self.source.poll(min(_POLL, left)):
+                if not self.read():
+                    return
+            elif self._is_copy and self._process.pid is not None:
+                before, spent = spent, _read_effort(self._process.pid)
+                idle = idle + 1 if spent == before else 0
+                if idle >= patience:
+                    raise _Stuck
+
+    def result(self) -> Any:
+        """Return what the work returned, or raise what it raised."""
+        self._process.join()
+        code = self._process.exitcode or 0
+        if code == -signal.SIGINT:
+            raise KeyboardInterrupt
+        if not self.answer:
+            if code == _AFRESH:
+                raise _Stuck
+            raise Ended(code, full=0 < self._room < 2 * _most_memory_of_children())
+        returned, value = pickle.loads(self.answer)
+        if returned:
+            return value
+        raise value
+
+    def close(self) -> None:
+        """End the process, if it still runs."""
+        self.source.close()
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._process.close()
 
 
 def _work(
-    target: int,
-    work: Callable[[BinaryIO], object],
-    held: set[int | signal.Signals],
+    target: Connection[Any, Any],
+    work: Callable[[], object],
+    blocked: set[int | signal.Signals],
     loaded: frozenset[str],
-    parent: int,
 ) -> NoReturn:
-    """Run the fork, and never return into the parent's code.
+    """Do the work in the other process, and never return into the parent's code.
 
     The modules are listed before it begins, by name: to look at each would copy the memory of all.
     """
-    global _copied
-    code, _copied = 1, loaded
-    gc.freeze()  # what the parent left to be collected may wait for threads that are not here
+    global _copied, _parent
+    code, _copied, _parent = 1, loaded, target
+    gc.freeze()
+    gc.enable()
     try:
-        _end_at_once_with(parent)
+        _end_at_once_with_parent()
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)  # engines do not look for Python's handlers
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _prepare()
-        with open(target, "wb", closefd=False) as stream:
-            work(stream)
+        progress.relay(lambda *said: target.send(("progress", said)))
+        target.send(("answer", _answer(work)))
         code = 0
     except _Stuck:
         code = _AFRESH
     finally:
         os._exit(code)
-
-
-def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
-    """Write progress, and then the result, to the pipe. Runs in the worker."""
-    global _parent
-    _parent = stream
-    progress.relay(lambda *said: _send(stream, "progress", said))
-    _send(stream, "answer", _answer(work))
-
-
-def _send(stream: BinaryIO, kind: str, content: object) -> None:
-    """Write a message of a worker: its kind, and the pickled content. Runs in the worker."""
-    message = pickle.dumps((kind, content))
-    stream.write(len(message).to_bytes(8, "little") + message)
-    stream.flush()
-
-
-class _Messages:
-    """Reads the messages of another process.
-
-    Attributes:
-        answer: what came of its work; empty until it says so.
-        end: when it is to be ended, on the clock of `time.monotonic`.
-    """
-
-    def __init__(self) -> None:
-        self.answer, self.end = b"", math.inf
-        self._bytes = bytearray()
-
-    def add(self, part: bytes) -> None:
-        """Read complete messages, and forward those about progress. Runs in the parent, as parts come in."""
-        self._bytes += part
-        while len(self._bytes) >= 8 and len(self._bytes) >= (end := 8 + int.from_bytes(self._bytes[:8], "little")):
-            kind, content = pickle.loads(self._bytes[8:end])
-            del self._bytes[:end]
-            if kind == "progress":
-                progress.tell(*content)
-            elif kind == "limit":
-                self.end = time.monotonic() + content + _GRACE
-            else:
-                self.answer = content
-
-    def seconds_left(self) -> float:
-        """Seconds until time is up. Asked while the parent waits.
-
-        Raises:
-            Ended: there are none.
-        """
-        left = self.end - time.monotonic()
-        if left <= 0:
-            raise Ended(_LATE)
-        return left
-
-
-def _read_answer(source: int, child: int) -> bytes:
-    """Wait for the answer of a fork, and return it; no bytes if the fork ends without one, as in a crash.
-
-    A fork that has not computed or read anything for `patience` seconds counts as stuck. The first process waits twice
-    as long as one of its forks does: a fork that waits for a stuck fork of its own looks idle, too.
-
-    Raises:
-        _Stuck: the fork waits for a lock or a thread that it does not have.
-        Ended: the time limit that the fork set itself (`end_after`) passed a second ago, and it still runs.
-    """
-    messages, spent, idle = _Messages(), -1, 0
-    patience = _PATIENCE if _apart else 2 * _PATIENCE
-    while True:
-        while not select.select([source], [], [], min(_POLL, messages.seconds_left()))[0]:
-            before, spent = spent, _read_effort(child)
-            idle = idle + 1 if spent == before else 0
-            if idle >= patience:
-                raise _Stuck
-        part = os.read(source, 1 << 20)
-        messages.add(part)
-        if messages.answer or not part:
-            return messages.answer
 
 
 def _read_effort(process: int) -> int:
@@ -451,80 +405,6 @@ def _read_effort(process: int) -> int:
             effort += sum(map(int, numbers[10:14])) + (state != "S") * time.monotonic_ns()
             effort += sum(map(_read_effort, map(int, (task / "children").read_text(encoding="ascii").split())))
     return effort
-
-
-def _ask_new_interpreter(work: bytes) -> tuple[bytes, int, bool]:
-    """Ask a new interpreter; returns as `_ask_fork` does. Used where the system cannot fork."""
-    process = _start_interpreter()
-    try:
-        answer, late = _exchange(process, work)
-    except BaseException:  # an interrupt, too
-        process.kill()
-        raise
-    finally:
-        process.communicate()
-    return answer, _LATE if late else process.returncode, False
-
-
-def _unpickle_result(answer: bytes) -> Any:
-    """Unpickle the result of a function, or raise its exception. Runs in the parent."""
-    returned, value = pickle.loads(answer)
-    if returned:
-        return value
-    raise value
-
-
-def _start_interpreter() -> subprocess.Popen[bytes]:
-    """Start a new interpreter that answers questions. Used where the system cannot fork."""
-    import subprocess
-
-    process = subprocess.Popen([sys.executable, "-c", _SERVE], stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
-    _send_message(process, pickle.dumps((os.getpid(), sys.path)))
-    return process
-
-
-def _send_message(process: subprocess.Popen[bytes], message: bytes) -> None:
-    """Send a message to a new interpreter; ignores one that has ended. Used where the system cannot fork."""
-    assert process.stdin is not None
-    with suppress(OSError):  # it may have ended
-        process.stdin.write(message)
-        process.stdin.flush()
-
-
-def _exchange(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
-    """Ask a new interpreter; returns the answer (empty if it crashed), and whether time was up.
-
-    Used where the system cannot fork.
-    """
-    messages, late = _Messages(), threading.Event()
-    end, timer = math.inf, threading.Timer(0, late.set)
-
-    def kill() -> None:
-        late.set()
-        process.kill()
-
-    _send_message(process, question)
-    assert process.stdout is not None
-    try:
-        while not messages.answer and (part := os.read(process.stdout.fileno(), 1 << 20)):
-            messages.add(part)
-            if messages.end != end:
-                timer.cancel()
-                end, timer = messages.end, threading.Timer(messages.seconds_left(), kill)
-                timer.start()
-    finally:
-        timer.cancel()
-    return messages.answer, late.is_set()
-
-
-def _serve(parent: int) -> None:
-    """Answer a question. It is the main function of a new interpreter."""
-    target = os.dup(1)
-    _end_at_once_with(parent)
-    _prepare()
-    function, arguments, named = pickle.load(sys.stdin.buffer)
-    with open(target, "wb") as stream:
-        _respond(stream, partial(function, *arguments, **named))
 
 
 def _answer(work: Callable[[], object]) -> bytes:
@@ -559,6 +439,15 @@ def _prepare() -> None:
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = _room() + memory.memory_in_use()
         resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
+
+
+def _most_memory_of_children() -> int:
+    """The most bytes that a process which this one began ever held; 0 where the system does not tell."""
+    with suppress(ImportError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return 0
 
 
 def _room() -> int:
