@@ -131,12 +131,16 @@ def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], Type
 def _find_contradicted_in_graphs(
     source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]
 ) -> Iterator[tuple[GraphProto, dict[str, TypeProto]]]:
-    """The graphs that declare shapes of values which these do not have, with what they are."""
+    """The graphs that declare shapes of values which these do not have, with what they are.
+
+    A number that is declared of a value between is false, too, where the size is one that inputs leave open.
+    """
+    open_sizes = {name for value in source.graph.input if has_shape(value.type) for name in symbols(value.type)} - {""}
     for path, graph in graphs(source):
         wrong = {}
-        for value in (*graph.value_info, *graph.output):
+        for value, fixed in (*((v, open_sizes) for v in graph.value_info), *((v, ()) for v in graph.output)):
             value_type = inferred(path, value.name) if has_shape(value.type) else None
-            if value_type is not None and has_shape(value_type) and contradict(value.type, value_type):
+            if value_type is not None and has_shape(value_type) and contradict(value.type, value_type, fixed):
                 wrong[value.name] = value_type
         if wrong:
             yield graph, wrong
@@ -263,13 +267,13 @@ def spell_shape(value_type: TypeProto) -> str:
     return f"[{', '.join(sizes)}]"
 
 
-def contradict(declared: TypeProto, inferred: TypeProto) -> bool:
-    """Whether two shapes cannot be those of one tensor."""
+def contradict(declared: TypeProto, inferred: TypeProto, open_sizes: Container[str] = ()) -> bool:
+    """Whether two shapes cannot be those of one tensor, or a number is declared of a size that has such a name."""
     ours, theirs = _dims(inferred), _dims(declared)
     if len(ours) != len(theirs):
         return True
     for a, b in zip(ours, theirs, strict=True):
-        if a.dim_value != b.dim_value and _is_number(a) and _is_number(b):
+        if _is_number(b) and (a.dim_value != b.dim_value if _is_number(a) else a.dim_param in open_sizes):
             return True
     return False
 

@@ -28,6 +28,22 @@ def test_what_is_declared_falsely_is_mended(claim):
     np.testing.assert_array_equal(Runtime(found.model).run(X)[0], Runtime(source).run(X)[0])
 
 
+def test_a_number_declared_of_an_open_size_is_mended():
+    """onnxruntime, which reuses memory by declared sizes, refuses the Reshape to constants, which shows it the number."""
+    body = """s = Shape(x) n = Slice(s, zero, one) to = Concat<axis=0>(n, rest) h = Neg(x) k = Relu(h)
+        r = Reshape(k, to) t = MatMul(r, w) u = Add(t, t) y = MatMul(u, w)"""
+    held = "int64[1] zero = {0}, int64[1] one = {1}, int64[2] rest = {2,2}, float[2,2] w = {1,2,3,4}, float[1,4] k"
+    source = model(body, 13, inputs="float[N,4] x", outputs="float[N,2,2] y", constants=held)
+    feed = {"x": np.arange(12, dtype=np.float32).reshape(3, 4) - 6}
+    found = optimize.attempt(source)
+    assert "Concat" not in {node.op_type for node in found.model.graph.node}
+    assert declared(found.model)["k"] == ["N", 4]
+    assert [change.remark for change in found.changes if change.how == CONTRADICTED] == [
+        "'k': declared [1, 4], inferred [N, 4]"
+    ]
+    np.testing.assert_array_equal(Runtime(found.model).run(feed)[0], Runtime(source).run(feed)[0])
+
+
 def test_what_nothing_tells_is_not_declared_beside_it():
     body = "t = Concat<axis=0>(z, x) f = Flatten<axis=1>(t) n = NonZero(f) h = Identity(n) k = Add(h, one) y = Mul(k, five)"
     held = "int64 one = {1}, int64[2,1] five = {5,5}, float[9] t, int64[2,7] k, int64[2,7] h"
