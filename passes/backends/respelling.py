@@ -74,8 +74,9 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
         dims = scope.shape(node.input[0])
         return dims is not None and len(dims) not in limit.ranks
     if limit.own:
-        inner = _find_inner(node, scope)
-        return inner is not None and inner.op_type in limit.own and inner.output[0] in scope.context.shared
+        chain = _find_chain(node, scope)
+        shared = any(maker.output[0] in scope.context.shared for maker in chain)
+        return shared and all(maker.op_type in limit.own for maker in chain)
     if limit.read:
         named = zip(schema.outputs, [*node.output, *[""] * len(schema.outputs)], strict=False)
         return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
@@ -421,26 +422,33 @@ def _spell_last_state(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeP
     return nodes
 
 
-def _find_inner(node: NodeProto, scope: Scope) -> NodeProto | None:
-    """The node of one input that makes an input of a call from another one, as Sigmoid does in `Mul(x, Sigmoid(x))`."""
-    makers = [maker for name in node.input if (maker := scope.producer(name)) is not None]
-    return next((maker for maker in makers if len(maker.input) == 1 and maker.input[0] in node.input), None)
+def _find_chain(node: NodeProto, scope: Scope) -> list[NodeProto]:
+    """The nodes that make an input of a call from another one, as Sigmoid does in `Mul(x, Sigmoid(x))`."""
+    for value in node.input:
+        others, chain = set(node.input) - {value}, list[NodeProto]()
+        maker = scope.producer(value)
+        while maker is not None and len(chain) < _CHAIN:
+            chain.append(maker)
+            read = [name for name in maker.input if name and not scope.is_constant(name)]
+            if others.issuperset(read) and read:
+                return chain[::-1]
+            maker = scope.producer(read[0]) if len(read) == 1 else None
+    return []
 
 
-def _copy_inner(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+def _copy_chain(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """Compute an input again, for this call alone."""
-    inner = _find_inner(node, scope)
-    if inner is None:
-        return []
-    own, spelled = NodeProto(), NodeProto()
-    own.CopyFrom(inner)
-    own.output[0] = fresh(f"{inner.output[0]}/own")
-    own.name = fresh(f"{inner.name}/own") if inner.name else ""
-    spelled.CopyFrom(node)
-    for place, name in enumerate(node.input):
-        if name == inner.output[0]:
-            spelled.input[place] = own.output[0]
-    return [own, spelled]
+    nodes, renamed = list[NodeProto](), dict[str, str]()
+    for each in (*_find_chain(node, scope), node):
+        copy = NodeProto()
+        copy.CopyFrom(each)
+        del copy.input[:]
+        copy.input.extend(renamed.get(name, name) for name in each.input)
+        if each is not node:
+            copy.output[0] = renamed[each.output[0]] = fresh(f"{each.output[0]}/own")
+            copy.name = fresh(f"{each.name}/own") if each.name else ""
+        nodes.append(copy)
+    return nodes
 
 
 def _spell_forward(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
@@ -534,7 +542,7 @@ _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
 ]
 """Forms of calls for limits that name outputs which a node must read."""
 _OF_SHARED: list[tuple[str, frozenset[str], Respell]] = [
-    ("Gave a Mul an input of its own", frozenset({"Mul"}), _copy_inner),
+    ("Gave a Mul an input of its own", frozenset({"Mul"}), _copy_chain),
 ]
 """Forms of calls for limits that name operators whose result a call must not share."""
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
@@ -546,6 +554,7 @@ _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
 }
 """Forms of calls by the input or attribute that a limit forbids or demands."""
 _FIRST_STATE = 5  # the place of initial_h among the inputs of LSTM
+_CHAIN = 3  # how many nodes there are between the two inputs of a HardSwish: Add, Clip and Div
 _AXES_ARE_INPUT = 13  # the opset of Squeeze from which on
 _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
 _LENGTHS = 4  # the input sequence_lens of recurrent operators
