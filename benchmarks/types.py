@@ -149,7 +149,12 @@ def measure(
 
 
 def _at_opset_22(model: ModelProto) -> ModelProto:
-    return opshift.convert_version(model, max(22, *(one.version for one in model.opset_import if not one.domain)))
+    if model.opset_import[0].version >= 22:
+        return model
+    try:
+        return opshift.convert_version(model, 22)
+    except opshift.InvalidModel:  # its nodes stand in no order
+        return model
 
 
 def _row(subject: Subject, contender: str, made: peers.Converted, wanted: int) -> Row:

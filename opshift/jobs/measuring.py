@@ -6,6 +6,7 @@ and back behind each value. Where outputs move further than allowed, the parts t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -55,6 +56,8 @@ _SIGMOID = 2.0**-22
 
 Detectors find nothing in drawn pictures, and return numbers smaller than this.
 """
+_QUIET = 0.1
+"""How large an output is at least, as a share of what it is in other runs, for its error to be divided by it."""
 _SAMPLE = 1024
 """Elements that are looked at first, to see whether all are integers."""
 _CHOOSING = frozenset(
@@ -81,8 +84,8 @@ class Deviation:
         same: the rows in which the same element is the largest.
         rows: how many rows there are.
         why: what cannot be compared.
-        noise: the squares of differences, added up; of integers, how many differ.
-        signal: the squares of the output; of integers, how many there are.
+        noise: the squares of differences, added up, in the worst run; of integers, how many differ in all.
+        signal: the squares of the output in that run; of integers, how many there are.
     """
 
     output: str
@@ -181,7 +184,7 @@ def measure(side: Side, types: Types, wanted: Asked) -> Measured:
 def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
     """Do the work of `measure`, in its process: see ranges on some inputs, then settle types on other ones."""
     isolation.end_after(_SECONDS)
-    quietly = replace(wanted, save=None)
+    quietly = replace(wanted, save=None, smooth=True)
     progress.tell("see the ranges of values")
     looked = _observe(side, types, quietly)
     types = replace(types, seen=looked.seen)
@@ -632,13 +635,26 @@ class _Settling:
         """Run another model, and measure how far its outputs are from those of the source."""
         session = after.open()
         elem_types = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
-        by_output: dict[str, Deviation] = {}
+        by_output: dict[str, list[Deviation]] = {}
         for given, expected in self._given if runs is None else runs:
             actual = session.run(_cast_inputs(given, elem_types))
             for name, one, other in zip(self._names, expected, actual, strict=True):
                 seen = deviation(name, one, other, types.budget(name), _SIGMOID if name in self._sigmoids else 0.0)
-                by_output[name] = by_output[name].join(seen) if name in by_output else seen
-        return tuple(by_output.values())
+                by_output.setdefault(name, []).append(seen)
+        return tuple(map(_combine, by_output.values()))
+
+
+def _combine(runs: Sequence[Deviation]) -> Deviation:
+    """Combine what was seen of an output in several runs: the error is that of the worst one.
+
+    Loud outputs of one run would hide the error of quiet ones. One much quieter than others is measured by those.
+    """
+    joined = functools.reduce(Deviation.join, runs)
+    if joined.counted:
+        return joined
+    least = _QUIET**2 * max(each.signal for each in runs)
+    worst = max((replace(each, signal=max(each.signal, least)) for each in runs), key=lambda each: each.error)
+    return replace(joined, noise=worst.noise, signal=worst.signal)
 
 
 def _find_sigmoids(model: ModelProto) -> set[str]:

@@ -47,6 +47,7 @@ class Asked:
         values: what inputs are given, by name; a second form may have constants in their place.
         map: outputs and inputs of the second model by the names of those in the first that they stand for.
         evidence: the file that gets what the proof rests on.
+        smooth: whether neighbouring pixels and samples are alike in each second set, as in photos and sounds.
     """
 
     inputs: Inputs | None = None
@@ -62,6 +63,7 @@ class Asked:
     values: Mapping[str, Any] = field(default_factory=dict)
     map: Mapping[str, str] = field(default_factory=dict)
     evidence: str | None = None
+    smooth: bool = False
 
     @property
     def sets(self) -> tuple[Feeds, ...]:

@@ -9,7 +9,7 @@ from opshift.passes.records import replace
 from opshift.passes.types.door import Range, Seen, types
 
 from opshift.cli.main import main
-from opshift.jobs.measuring import _Settling, deviation
+from opshift.jobs.measuring import _combine, _Settling, deviation
 from opshift.jobs.narrowing import narrow, verify
 from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.side import Side
@@ -114,6 +114,13 @@ def test_how_far_an_output_moved(expected, actual, error):
 
 def test_of_integers_the_share_that_differs():
     assert deviation("y", np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5]), 0.01).error == 0.25
+
+
+def test_the_error_is_that_of_the_worst_run():
+    loud, quiet, silent = (deviation("y", np.array([one]), np.array([one + 0.02]), 0.01) for one in (10.0, 2.0, 0.001))
+    assert _combine([loud, quiet]).error == pytest.approx(0.01)
+    assert _combine([loud, silent]).error == pytest.approx(0.02), "as if it were a tenth of the loud one"
+    assert _combine([loud, quiet, silent]).largest == pytest.approx(0.02)
 
 
 def test_a_detector_that_finds_nothing_becomes_narrow(source):

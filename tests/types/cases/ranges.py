@@ -10,6 +10,10 @@ NORM = """m = ReduceMean<axes=[-1]>(h) d = Sub(h, m) p = Pow(d, two) v = ReduceM
 NORMS = {"two": floats(2), "scale": normal(16, seed=5), "shift": normal(16, seed=6)}
 
 
+def _tone(frequency: float, samples: int = 4096) -> np.ndarray:
+    return np.sin(2 * np.pi * frequency * np.arange(samples)).astype(np.float32)
+
+
 def _without_epsilon(model: ModelProto) -> None:
     model.graph.node[1].attribute.add(name="epsilon", type=AttributeProto.FLOAT, f=0.0)
 
@@ -222,4 +226,20 @@ case(
     weights={"w": normal(8, 8, seed=1), "table": normal(1000, 8, seed=2), "quarter": floats(0.25)},
     wide=["q", "r"],
     seen=["microsoft/onnxconverter-common#320"],
+)
+case(
+    "decibels_of_a_sound",  # a loud tone, and a quiet one 60 dB below, whose logarithm counts as much
+    """(float[1,1,4096] sound) => (float[1,m,8] y)
+    { s = Conv<strides=[64]>(sound, bands) q = Mul(s, s) p = Add(q, eps) l = Log(p) c = Transpose<perm=[0,2,1]>(l)
+      h = MatMul(c, w) r = Relu(h) y = MatMul(r, v) }""",
+    {"sound": (_tone(0.05) + 1e-3 * _tone(0.21) + normal(4096, scale=1e-4))[None, None]},
+    weights={
+        "bands": np.hanning(128).astype(np.float32)
+        / 128
+        * np.stack([_tone(k / 40, 128) for k in range(1, 17)])[:, None],
+        "eps": floats(1e-10),
+        "w": normal(16, 1024, seed=1, scale=0.1),
+        "v": normal(1024, 8, seed=2, scale=0.1),
+    },
+    wide=["s", "q", "p", "l"],
 )

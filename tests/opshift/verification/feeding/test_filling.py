@@ -9,7 +9,7 @@ from opshift.passes.model.types import tensor_type
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import filling
-from opshift.verification.feeding.asked import DRAWN, read_options
+from opshift.verification.feeding.asked import DRAWN, Asked, read_options
 from opshift.verification.feeding.meanings import Meanings, meanings
 from opshift.verification.feeding.sizes import place
 from tests.support import model
@@ -183,6 +183,24 @@ def test_both_parts_of_complex_numbers_are_drawn():
 def test_of_numbers_of_one_sign_every_other_one_turns():
     seed = next(s for s in range(999) if (np.random.default_rng(s).standard_normal(5) > 0).all())
     assert np.sign(drawn(tensor_type(FLOAT, [5]), seed=seed)).tolist() == [-1, 1, -1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "across"), [([1, 3, 64, 64], 1), ([1, 64, 64, 3], 3), ([2, 4096], 0), ([1, 4096, 1], 0), ([4096], 0)]
+)
+def test_images_and_sounds_in_which_neighbours_are_alike(shape, across):
+    smooth = drawn(tensor_type(FLOAT, shape), Asked(smooth=True), seed=1)
+    rough = drawn(tensor_type(FLOAT, shape), Asked(smooth=True), seed=0)
+    assert smooth.std() == pytest.approx(1, abs=0.2)
+    for axis in (axis for axis, size in enumerate(shape) if (size > 4 and axis != across) or len(shape) == 1):
+        steps = [np.diff(one, axis=axis).std() for one in (smooth, rough)]
+        assert steps[0] < 1 < 1.3 < steps[1], "of independent numbers, the root of two"
+
+
+@pytest.mark.parametrize("shape", [[2, 16], [1, 5, 300], [1, 1, 1, 1], [0, 3, 8, 8], []])
+def test_others_are_drawn_as_they_always_were(shape):
+    one, other = (drawn(tensor_type(FLOAT, shape), Asked(smooth=each), seed=1) for each in (False, True))
+    assert one.tolist() == other.tolist()
 
 
 @pytest.mark.parametrize(("elem_type", "low", "high"), [(UINT8, 0, 255), (INT8, -128, 127), (INT64, 0, 7)])
