@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from opshift.files import formats, model_file
 from opshift.files.lending import as_given, lend, load_model, rewriting, within
 from opshift.passes import goals
-from opshift.passes.changes import Change, worst
+from opshift.passes.changes import Change, Result, worst
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Refinement
@@ -25,6 +25,8 @@ from opshift.passes.inputs.matching import CONNECT, pairs
 from opshift.passes.inputs.parts import part_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
+from opshift.passes.model.editing.order import in_order_if_needed
+from opshift.passes.model.messages import ModelProto
 from opshift.passes.progress import Heard, listen
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
@@ -710,15 +712,18 @@ def _network(model: Any) -> str | None:
 
 def _run_goal(model: Model, goal: Goal, progress: Heard | None, given: Asked = DRAWN) -> Model:
     with listen(progress), lend(model) as (proto, folder, back):
-        proto = goal.put_in_order(proto)
-        if goal.types is not None:
+
+        def run(proto: ModelProto) -> Result:
+            """Run the goal on the model, or on the model with its nodes in order."""
+            if goal.types is None:
+                return goal.run(proto, folder)
             from opshift.jobs.narrowing import narrow  # which runs the model
 
-            if goal.rebatch is None:  # else they are those of the result
-                given = at(given, goal.fixed, goal.with_ends(proto))
-            result, _ = narrow(goal, proto, lambda each, allowed: each.run(proto, folder, allowed), folder, given)
-        else:
-            result = goal.run(proto, folder)
+            # of another batch, inputs are those of the result
+            asked = at(given, goal.fixed, goal.with_ends(proto)) if goal.rebatch is None else given
+            return narrow(goal, proto, lambda each, allowed: each.run(proto, folder, allowed), folder, asked)[0]
+
+        result = in_order_if_needed(run, proto)
         if result.model is None:
             raise goal.make_error(proto, result, folder)
         made: Model = back(result.model)

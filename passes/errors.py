@@ -211,3 +211,7 @@ class Refused(ValueError):
 
 class InvalidModel(ValueError):
     """The input is not a model that can be read: corrupt, truncated, not ONNX at all, or not as ONNX allows."""
+
+
+class OutOfOrder(InvalidModel):
+    """A node reads a value that no earlier node computes. If a later one does, the nodes can be put in order."""

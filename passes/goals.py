@@ -295,7 +295,7 @@ class Goal:
         if types is not self.types:
             return replace(self, types=types).run(source, folder, allowance)
         allowance = allowance or Allowance()
-        given, source = source, self.put_in_order(source)
+        given = source
         try:
             facts = Facts(folder, convert.check_model(source))
             untyped = any(not _has_elem_type(value) for value in source.graph.output)
@@ -314,17 +314,6 @@ class Goal:
         idle = self.refinement.dequantizes and not result.refusals and not result.changes
         absent = (*result.absent, "QLinear operator") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
-
-    def put_in_order(self, source: ModelProto) -> ModelProto:
-        """Sort the nodes of the source, if element types are to change: other converters of types write unsorted files.
-
-        Runs before any stage, and before the proof reads the source.
-        """
-        if self.types is None:
-            return source
-        from opshift.passes.model.editing.order import put_in_order
-
-        return put_in_order(source)
 
     @property
     def has_options(self) -> bool:

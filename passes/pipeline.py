@@ -11,6 +11,7 @@ from opshift.passes import bridge
 from opshift.passes.goals import Goal, Refinement, conversion, convert_version_goal, folding, with_options, with_types
 from opshift.passes.inputs.sizes import BatchSize, Sizes
 from opshift.passes.inputs.wanted import Values
+from opshift.passes.model.editing.order import in_order_if_needed
 from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.stages.operator_names import as_names, parse_operator, unknown
 from opshift.passes.targets import Target
@@ -161,7 +162,7 @@ class ChangeTypesPass(FunctionalPass):  # type: ignore[misc]
 
 def _run_goal(model: onnx_ir.Model, goal: Goal) -> PassResult:
     with bridge.lend(model) as (source, back):
-        made = goal.run(source, None)
+        made = in_order_if_needed(lambda model: goal.run(model, None), source)
         if made.model is None:
             raise goal.make_error(source, made, None)
         return PassResult(back(made.model), _bytes(made.model) != _bytes(source))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from opshift.passes.errors import InvalidModel, brief
+from opshift.passes.errors import InvalidModel, OutOfOrder, brief
 from opshift.passes.model import legality, schemas, tensor_validity
 from opshift.passes.model.messages import (
     AttributeProto,
@@ -296,7 +296,8 @@ class ValidityWalk:
         for node in nodes:
             for name in node.input:
                 if name and name not in own and not any(name in names for names in outer):
-                    self._fail(f"it reads {name!r}, which no earlier node computes", node)
+                    found = fault(f"it reads {name!r}, which no earlier node computes", node, self._where)
+                    raise OutOfOrder(str(found))
             self.call(node)
             for attribute in node.attribute:
                 for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
+from opshift.passes.errors import OutOfOrder
 from opshift.passes.model.messages import ModelProto, NodeProto, copy_model
 from opshift.passes.model.traversal import Body, bodies, graphless, subgraphs
+
+T = TypeVar("T")
 
 
 def in_order(body: Body) -> list[NodeProto]:
@@ -50,11 +54,26 @@ def put_in_order(model: ModelProto) -> ModelProto:
     if all(_stand_in_order(body.node) for body in bodies(model)):
         return model
     copy = copy_model(model)
-    for body in list(bodies(copy)):
+    for body in reversed(list(bodies(copy))):  # inner ones first, as the nodes that hold them are copied
         ordered = [NodeProto.FromString(node.SerializeToString()) for node in in_order(body)]
         del body.node[:]
         body.node.extend(ordered)
     return copy
+
+
+def in_order_if_needed(run: Callable[[ModelProto], T], source: ModelProto) -> T:
+    """What `run` makes of a model, or of one with its nodes in order if that is all that is wrong with it.
+
+    onnxruntime loads files whose main graph is not in order, and some tools write them. They are few: nobody else waits
+    for a look at the order.
+    """
+    try:
+        return run(source)
+    except OutOfOrder:
+        ordered = put_in_order(source)
+        if ordered is source:
+            raise
+        return run(ordered)
 
 
 def _read_by(node: NodeProto) -> Iterator[str]:
