@@ -19,11 +19,13 @@ class Limit:
     Attributes:
         ops: the operators, as (domain, name).
         since, before: the versions of the operators for which it holds.
-        attribute, takes: an attribute, and the values that it may have; a missing one has its default.
-        refuses: the values that the attribute may not have.
-        most: how many values the attribute may list; 0 for any number.
+        attribute, takes: an attribute, or an input that may be constant, and the values that it may have; a missing
+            attribute has its default.
+        refuses: the values that it may not have.
+        most: how many values it may list; 0 for any number.
         constant: the inputs, by their formal names, that must be constants.
-        unused: the outputs and optional inputs, by their formal names, that must not be used.
+        unused: the outputs and optional inputs, by their formal names, that must not be used, and attributes that
+            are left out where they say the default.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
         numbers: whether every input size must be fixed.

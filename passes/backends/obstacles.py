@@ -203,7 +203,7 @@ class _ObstacleSearch:
         """Say how a node exceeds a limit; empty if it does not. Part of the search for obstacles."""
         if schema is None:
             return ""
-        if limit.attribute and (why := find_refused_value(limit, node, schema)):
+        if limit.attribute and (why := find_refused_value(limit, node, schema, scope)):
             return why
         if why := _find_shape_limit(limit, node, scope):
             return why
@@ -237,17 +237,14 @@ def _find_shape_limit(limit: Limit, node: NodeProto, scope: Scope) -> str:
     return ""
 
 
-def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
-    """Say which value of an attribute a limit refuses; empty if it takes it. Asked for each limit of a node's
-    operator.
+def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema, scope: Scope) -> str:
+    """Say which value of an attribute, or of a constant input, a limit refuses; empty if it takes it.
+
+    Asked for each limit of a node's operator.
     """
-    declared = schema.attributes.get(limit.attribute)
-    if declared is None:
+    value = _find_limited_value(limit.attribute, node, schema, scope)
+    if value is None:
         return ""
-    attribute = next((a for a in node.attribute if a.name == limit.attribute), declared.default)
-    if attribute is None or attribute.ref_attr_name:
-        return ""
-    value: Any = attribute_value(attribute)
     items = value if isinstance(value, list) else [value]
     if limit.most:
         return f"{limit.attribute}={value!r}; supported: at most {limit.most}" if len(items) > limit.most else ""
@@ -256,3 +253,14 @@ def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema) ->
     if all(item in limit.takes for item in items):
         return ""
     return f"{limit.attribute}={value!r}; supported: {' or '.join(map(repr, limit.takes))}"
+
+
+def _find_limited_value(name: str, node: NodeProto, schema: schemas.Schema, scope: Scope) -> Any:
+    """Find the value of the attribute or the constant input of a name; None if the node has no such constant."""
+    declared = schema.attributes.get(name)
+    if declared is not None:
+        attribute = next((a for a in node.attribute if a.name == name), declared.default)
+        return None if attribute is None or attribute.ref_attr_name else attribute_value(attribute)
+    given = next((value for formal, value in zip(schema.inputs, node.input, strict=False) if formal.name == name), "")
+    held = scope.array(given) if given else None
+    return None if held is None else held.reshape(-1).tolist()

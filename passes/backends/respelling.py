@@ -1,4 +1,6 @@
-"""Write a call in another form where a backend refuses an attribute's value, a rank, or outputs that nothing reads."""
+"""Write a call in another form where a backend refuses a value of an attribute or an input, a rank, or outputs that
+nothing reads.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +83,10 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
         named = zip(schema.outputs, [*node.output, *[""] * len(schema.outputs)], strict=False)
         return any(output.name in limit.read and (not name or name in scope.context.unread) for output, name in named)
     given = {parameter.name for parameter, name in zip(schema.inputs, node.input, strict=False) if name}
+    given |= {attribute.name for attribute in node.attribute}
     if limit.given:
-        return not given.union(attribute.name for attribute in node.attribute).issuperset(limit.given)
-    return bool(find_refused_value(limit, node, schema)) or not given.isdisjoint(limit.unused)
+        return not given.issuperset(limit.given)
+    return bool(find_refused_value(limit, node, schema, scope)) or not given.isdisjoint(limit.unused)
 
 
 def _spell_pads(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
@@ -243,18 +246,25 @@ def _spell_reshape(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
 def _spell_reductions(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
     """Write one reduction for each axis, the last axis first: axes before it keep their places.
 
-    Runs for ReduceMax and ReduceMin where the target file says that the backend reduces one axis at a time.
+    Runs for ReduceMax, ReduceMean and ReduceMin where the target file says that the backend reduces one axis at a time.
     """
     given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
-    rank = scope.rank(node.input[0])
-    if rank is None or not given.get("axes"):
+    rank, is_input = scope.rank(node.input[0]), len(node.input) > 1
+    axes = scope.ints(node.input[1]) if is_input else given.get("axes")
+    if rank is None or not axes:
         return []
     made, value = list[NodeProto](), node.input[0]
-    for axis in sorted({axis % rank for axis in given["axes"]}, reverse=True):
+    for axis in sorted({axis % rank for axis in axes}, reverse=True):
         reduced = fresh(f"{node.output[0]}/axis_{axis}")
-        made.append(NodeProto(op_type=node.op_type, input=[value], output=[reduced]))
-        made[-1].attribute.extend(attribute for attribute in node.attribute if attribute.name != "axes")
-        made[-1].attribute.append(make_attribute("axes", [axis]))
+        reduction = NodeProto(op_type=node.op_type, input=[value], output=[reduced])
+        reduction.attribute.extend(attribute for attribute in node.attribute if attribute.name != "axes")
+        if is_input:
+            reduction.input.append(fresh(f"{reduced}/axes"))
+            made.append(NodeProto(op_type="Constant", output=reduction.input[1:]))
+            made[-1].attribute.append(make_attribute("value", tensors.int64s([axis])))
+        else:
+            reduction.attribute.append(make_attribute("axes", [axis]))
+        made.append(reduction)
         value = reduced
     made[-1].output[0], made[-1].name = node.output[0], node.name
     return made
@@ -497,6 +507,141 @@ def _spell_forward(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     return nodes
 
 
+def _spell_slices(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Gather of constant indices as a Slice for each run of indices that follow each other, joined by Concat."""
+    dims, indices = scope.shape(node.input[0]), scope.array(node.input[1])
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+    if dims is None or indices is None or not isinstance(size := dims[axis], int) or scope.opset < _STEPS_ARE_INPUT:
+        return []
+    axis %= len(dims)
+    places = [index % size for index in indices.reshape(-1).tolist()]
+    starts = [at for at, place in enumerate(places) if at == 0 or place != places[at - 1] + 1]
+    shape = [*dims[:axis], *indices.shape, *dims[axis + 1 :]]
+    sizes = [size for size in shape if isinstance(size, int)]
+    if not 0 < len(starts) <= _MOST_PARTS or (indices.ndim > 1 and len(sizes) < len(shape)):
+        return []
+    nodes, parts = list[NodeProto](), list[str]()
+
+    def hold(hint: str, numbers: list[int]) -> str:
+        name = fresh(f"{node.output[0]}/{hint}")
+        nodes.append(NodeProto(op_type="Constant", output=[name]))
+        nodes[-1].attribute.append(make_attribute("value", tensors.int64s(numbers)))
+        return name
+
+    axes = hold("axes", [axis])
+    for start, end in zip(starts, [*starts[1:], len(places)], strict=True):
+        bounds = hold("start", [places[start]]), hold("end", [places[end - 1] + 1])
+        parts.append(fresh(f"{node.output[0]}/part"))
+        nodes.append(NodeProto(op_type="Slice", input=[node.input[0], *bounds, axes], output=parts[-1:]))
+    if len(parts) > 1:
+        nodes.append(NodeProto(op_type="Concat", input=parts, output=[fresh(f"{node.output[0]}/joined")]))
+        nodes[-1].attribute.append(make_attribute("axis", axis))
+    if indices.ndim > 1:
+        joined, to = nodes[-1].output[0], hold("shape", sizes)
+        nodes.append(NodeProto(op_type="Reshape", input=[joined, to], output=[joined]))
+    nodes[-1].output[0], nodes[-1].name = node.output[0], node.name
+    return nodes
+
+
+def _leave_out_axis(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Gather of rows of a constant without its axis, 0, which it has by default: then it is an embedding."""
+    if any(attribute.i for attribute in node.attribute) or not scope.is_constant(node.input[0]):
+        return []
+    return [NodeProto(op_type="Gather", name=node.name, input=node.input, output=node.output)]
+
+
+def _spell_products(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Pow by 3 or 4 as products."""
+    exponent, kind = scope.array(node.input[1]), scope.elem_type(node.input[0])
+    if exponent is None or exponent.size != 1 or exponent.ndim > (scope.rank(node.input[0]) or 0):
+        return []
+    count = float(exponent.reshape(-1)[0])
+    if count not in (3, 4) or kind != TensorProto.FLOAT:
+        return []
+    square = fresh(f"{node.output[0]}/square")
+    second = square if count == 4 else node.input[0]
+    return [
+        NodeProto(op_type="Mul", input=[node.input[0], node.input[0]], output=[square]),
+        NodeProto(op_type="Mul", name=node.name, input=[square, second], output=node.output),
+    ]
+
+
+def _spell_negation(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Neg as a product with -1."""
+    kind = scope.elem_type(node.input[0])
+    if kind not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
+        return []
+    minus = fresh(f"{node.output[0]}/minus")
+    value = make_attribute("value", tensors.tensor(-1, kind))
+    return [
+        NodeProto(op_type="Constant", output=[minus], attribute=[value]),
+        NodeProto(op_type="Mul", name=node.name, input=[node.input[0], minus], output=node.output),
+    ]
+
+
+def _spell_copies(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Expand as a Concat of copies along each axis that grows, between Reshapes to three axes."""
+    dims, wanted = scope.shape(node.input[0]) or [], scope.ints(node.input[1]) or []
+    sizes = [size for size in dims if isinstance(size, int)]
+    if not wanted or len(sizes) < len(dims) or 0 in sizes or 0 in wanted:
+        return []
+    rank = max(len(sizes), len(wanted))
+    sizes, wanted = [1] * (rank - len(sizes)) + sizes, [1] * (rank - len(wanted)) + wanted
+    nodes, value = list[NodeProto](), node.input[0]
+
+    def reshape(to: list[int]) -> None:
+        nonlocal value
+        shape, result = fresh(f"{node.output[0]}/shape"), fresh(f"{node.output[0]}/copies")
+        constant = make_attribute("value", tensors.int64s(to))
+        nodes.append(NodeProto(op_type="Constant", output=[shape], attribute=[constant]))
+        nodes.append(NodeProto(op_type="Reshape", input=[value, shape], output=[result]))
+        value = result
+
+    for axis, count in enumerate(wanted):
+        if sizes[axis] == 1 and count > 1:
+            if count > _MOST_PARTS:
+                return []
+            reshape([prod(sizes[:axis]), 1, prod(sizes[axis + 1 :])])
+            nodes.append(NodeProto(op_type="Concat", input=[value] * count, output=[fresh(f"{value}/joined")]))
+            nodes[-1].attribute.append(make_attribute("axis", 1))
+            value, sizes[axis] = nodes[-1].output[0], count
+    reshape(sizes)
+    nodes[-1].output[0], nodes[-1].name = node.output[0], node.name
+    return nodes
+
+
+def _spell_fewer_axes(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Transpose where axes of size 1 are left out, and those that stay beside each other are one."""
+    dims = scope.shape(node.input[0]) or []
+    sizes = [size for size in dims if isinstance(size, int)]
+    order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), [])
+    if not sizes or len(sizes) < len(dims) or 0 in sizes:
+        return []
+    order = order or list(range(len(sizes)))[::-1]
+    groups = list[list[int]]()
+    for axis in order:
+        if sizes[axis] != 1:
+            last = groups[-1][-1] if groups else len(sizes)
+            if last < axis and prod(sizes[last + 1 : axis]) == 1:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+    placed = sorted(groups)
+    shapes = [prod(sizes[axis] for axis in group) for group in placed], [sizes[axis] for axis in order]
+    held = [fresh(f"{node.output[0]}/shape") for _ in shapes]
+    fewer, turned = fresh(f"{node.output[0]}/fewer"), fresh(f"{node.output[0]}/turned")
+    perm = make_attribute("perm", [placed.index(group) for group in groups])
+    return [
+        *(
+            NodeProto(op_type="Constant", output=[name], attribute=[make_attribute("value", tensors.int64s(shape))])
+            for name, shape in zip(held, shapes, strict=True)
+        ),
+        NodeProto(op_type="Reshape", input=[node.input[0], held[0]], output=[fewer]),
+        NodeProto(op_type="Transpose", input=[fewer], output=[turned], attribute=[perm]),
+        NodeProto(op_type="Reshape", name=node.name, input=[turned, held[1]], output=node.output),
+    ]
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -512,13 +657,15 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
         frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"}),
         _spell_pads,
     ),
-    "axes": ("Reduced one axis at a time", frozenset({"ReduceMax", "ReduceMin"}), _spell_reductions),
+    "Y": ("Replaced Pow by products", frozenset({"Pow"}), _spell_products),
+    "axes": ("Reduced one axis at a time", frozenset({"ReduceMax", "ReduceMean", "ReduceMin"}), _spell_reductions),
     "axis": ("Replaced Flatten by Reshape to known sizes", frozenset({"Flatten"}), _spell_reshape),
     "direction": (
         "Computed each direction forward, the reverse one on a turned input",
         frozenset({"GRU", "LSTM", "RNN"}),
         _spell_directions,
     ),
+    "indices": ("Replaced Gather by Slice and Concat", frozenset({"Gather"}), _spell_slices),
     "keepdims": (
         "Kept the reduced axes, and squeezed them",
         frozenset({"ArgMax", "ReduceMax", "ReduceMin", "ReduceSum"}),
@@ -535,6 +682,9 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
 _OF_RANKS: list[tuple[str, frozenset[str], Respell]] = [
     ("Reshaped the condition to one axis", frozenset({"If"}), _spell_condition),
     _FORMS["axis"],
+    ("Replaced Neg by a product with -1", frozenset({"Neg"}), _spell_negation),
+    ("Replaced Expand by Concat of copies", frozenset({"Expand"}), _spell_copies),
+    ("Transposed fewer axes", frozenset({"Transpose"}), _spell_fewer_axes),
 ]
 """The same for ranks of the first input."""
 _OF_OUTPUTS: list[tuple[str, frozenset[str], Respell]] = [
@@ -546,6 +696,7 @@ _OF_SHARED: list[tuple[str, frozenset[str], Respell]] = [
 ]
 """Forms of calls for limits that name operators whose result a call must not share."""
 _OF_INPUTS: dict[str, tuple[str, frozenset[str], Respell]] = {
+    "axis": ("Left out the default axis of Gather", frozenset({"Gather"}), _leave_out_axis),
     "initial_h": ("Gave an LSTM zeros as its initial states", frozenset({"LSTM"}), _spell_zero_states),
     "max": ("Gave Clip the largest number as the bound that it lacks", frozenset({"Clip"}), _spell_bounds),
     "mode": ("Wrote the default mode of Pad", frozenset({"Pad"}), _spell_mode),
@@ -560,4 +711,5 @@ _CONSTANTS_OF_INT64 = 9  # the opset of Constant from which on
 _LENGTHS = 4  # the input sequence_lens of recurrent operators
 _STEPS_ARE_INPUT = 10  # the opset of Slice from which on
 _TURN = -1, -(1 << 63), 0, -1  # starts, ends, axes and steps of a Slice that turns the first axis
+_MOST_PARTS = 256  # of one node
 _SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

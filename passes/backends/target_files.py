@@ -231,10 +231,12 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
     read, given = row.get("read", ()), row.get("given", ())
     for domain, op in ops:
         declared = [s for v in schemas.versions(domain, op) if (s := schemas.schema(domain, op, v)) is not None]
-        if attribute and not any(attribute in schema.attributes for schema in declared):
-            raise ValueError(f"{op} has no attribute {attribute}")
         attributes = {name for schema in declared for name in schema.attributes}
-        for name in (*constant, *unused, *read, *(name for name in given if name not in attributes)):
+        inputs = {parameter.name for schema in declared for parameter in schema.inputs}
+        if attribute and attribute not in attributes | inputs:
+            raise ValueError(f"{op} has no attribute {attribute}")
+        named = (name for name in (*given, *unused) if name not in attributes)
+        for name in (*constant, *read, *named):
             if not any(name == p.name for schema in declared for p in (*schema.inputs, *schema.outputs)):
                 raise ValueError(f"{op} has no input or output {name}")
     return Limit(

@@ -18,7 +18,7 @@ REFUSES_ALL = Backend(
     "picky-1",
     limits=(
         Limit(frozenset({("", "Flatten")}), attribute="axis", takes=(0, 1)),
-        Limit(frozenset({("", "ReduceMax"), ("", "ReduceMin")}), attribute="axes", most=1),
+        Limit(frozenset(("", op) for op in ("ReduceMax", "ReduceMean", "ReduceMin")), attribute="axes", most=1),
         Limit(frozenset({("", "Flatten")}), ranks=(2, 3, 5)),
         Limit(OPS, attribute="auto_pad", takes=("NOTSET",)),
         Limit(OPS, attribute="mode", takes=("constant",)),
@@ -65,7 +65,7 @@ W += "s = Constant <value_ints = [1, 2, 3, 2]> () w = Reshape(c, s) "
         'y = LpPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2]> (x)',
         'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad <mode = "reflect"> (x, p)',
         'p = Constant <value_ints = [1, 0, 9, 1, 0, 0, 0, 8]> () y = Pad <mode = "edge"> (x, p)',
-        "a = Constant <value_ints = [0, 1, 2, 3]> () m = ReduceMax(x, a) l = Less(x, m) b = Cast <to = 6> (l) n = ReduceMin(b, a) "
+        "m = ReduceMax(x) l = Less(x, m) b = Cast <to = 6> (l) n = ReduceMin(b) "
         "c = Cast <to = 9> (n) y = If (c) <then_branch = t () => (float[1,2,7,6] u) { u = Neg(x) }, "
         "else_branch = e () => (float[1,2,7,6] v) { v = Abs(x) }>",
         "p = Constant <value_ints = [2, 1, 1, 5]> () a = Constant <value_ints = [-1, 2]> () "
@@ -82,12 +82,28 @@ def test_agrees(body):
     np.testing.assert_array_equal(run(result.model), run(model))
 
 
-@pytest.mark.parametrize("body", ["ReduceMax <axes = [-1, 1], keepdims = 0>", "ReduceMin <axes = [1, 2, 3]>"])
-def test_axes_are_reduced_in_turn(body):
-    model = parse(f"y = {body} (x)", y="float[?,?]" if "keepdims" in body else "float[?,?,?,?]", opset=13)
+@pytest.mark.parametrize(
+    ("opset", "body"),
+    [
+        (13, "y = ReduceMax <axes = [-1, 1], keepdims = 0> (x)"),
+        (13, "y = ReduceMin <axes = [1, 2, 3]> (x)"),
+        (18, "a = Constant <value_ints = [-1, 1]> () y = ReduceMax <keepdims = 0> (x, a)"),
+        (18, "a = Constant <value_ints = [1, 2, 3]> () y = ReduceMin (x, a)"),
+    ],
+)
+def test_axes_are_reduced_in_turn(opset, body):
+    model = parse(body, y="float[?,?]" if "keepdims" in body else "float[?,?,?,?]", opset=opset)
     made = respell(model, REFUSES_ALL).model
-    assert {len(attribute.ints) for node in made.graph.node for attribute in node.attribute if attribute.ints} == {1}
+    reductions = [node for node in made.graph.node if node.op_type.startswith("Reduce")]
+    assert len(reductions) == (2 if "keepdims" in body else 3)
     np.testing.assert_array_equal(run(made), run(model))
+
+
+def test_a_mean_of_several_axes_is_a_mean_of_means():
+    model = parse("y = ReduceMean <axes = [1, 3]> (x)", opset=13)
+    made = respell(model, REFUSES_ALL).model
+    assert [list(node.attribute[-1].ints) for node in made.graph.node] == [[3], [1]]
+    np.testing.assert_allclose(run(made), run(model), rtol=1e-5, atol=1e-6)
 
 
 def test_wrap_agrees_with_numpy():
@@ -519,3 +535,150 @@ def test_iree_gets_no_older_version_of_an_operator_than_it_reads(op, opset, olde
     called = [node.op_type for node in result.model.graph.node]
     assert op not in called or result.model.opset_import[0].version >= oldest
     np.testing.assert_allclose(run(result.model), run(source), rtol=1e-6)
+
+
+def backend(*limits):
+    return Backend("forms-1", limits=limits)
+
+
+GATHERS = backend(Limit(frozenset({("", "Gather")}), attribute="indices", most=1))
+
+
+@pytest.mark.parametrize(
+    ("held", "axis", "slices"),
+    [
+        ("int64[2] {3, 0}", 2, 2),
+        ("int64[5] {2, 3, 4, 0, 1}", -2, 2),
+        ("int64[3] {-1, -7, -6}", 2, 2),
+        ("int64[2] {1, 1}", 1, 2),
+        ("int32[3] {4, 5, 6}", 2, 1),
+        ("int64[2,3] {0, 1, 2, 5, 4, 3}", 3, 4),
+        ("int64[2,1] {1, 2}", 3, 1),
+    ],
+)
+@pytest.mark.parametrize("opset", [11, 18])
+def test_a_gather_of_known_indices_is_slices(held, axis, slices, opset):
+    body = f"i = Constant<value = {held}>() y = Gather<axis = {axis}>(x, i)"
+    source = parse(body, y=f"float[{'?,' * (4 if ',' in held.split(']')[0] else 3)}?]", opset=opset)
+    made = respell(source, GATHERS).model
+    onnx.checker.check_model(made, full_check=True)
+    assert [node.op_type for node in made.graph.node].count("Slice") == slices
+    assert "Gather" not in [node.op_type for node in made.graph.node]
+    np.testing.assert_array_equal(run(made), run(source), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "x", "y"),
+    [
+        ("i = Constant<value = int64[1] {1}>() y = Gather<axis = 1>(x, i)", "float[2,3]", "float[?,?]"),
+        ("i = Constant<value = int64[2] {1, 0}>() y = Gather<axis = 1>(x, i)", "float[2,n]", "float[?,?]"),
+        ("a = Relu(x) f = Cast<to = 7>(a) y = Gather(x, f)", "float[2]", "float[?]"),
+    ],
+)
+def test_other_gathers_stay(body, x, y):
+    source = parse(body, x=x, y=y)
+    assert respell(source, GATHERS).model is source
+
+
+@pytest.mark.parametrize(("data", "axis"), [("w", 0), ("w", 1), ("x", 0)])
+def test_the_default_axis_of_an_embedding_is_left_out(data, axis):
+    body = "w = Constant<value = float[3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}>() i = Constant<value = int64[1] {1}>() a = Relu(x) "
+    body += f"s = Shape(a) r = Gather<axis = 0>(s, i) z = Sub(r, i) y = Gather<axis = {axis}>({data}, z)"
+    source = parse(body, x="float[3,3]", y="float[?,?]")
+    made = respell(source, backend(Limit(frozenset({("", "Gather")}), unused=("axis",)))).model
+    assert bool(made.graph.node[-1].attribute) == (data == "x" or axis == 1)
+    onnx.checker.check_model(made, full_check=True)
+    np.testing.assert_array_equal(run(made), run(source), strict=True)
+
+
+POWERS = backend(Limit(frozenset({("", "Pow")}), attribute="Y", takes=(2, 0.5)))
+
+
+@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("kind", ["float", "int64"])
+def test_a_power_is_products(count, kind):
+    source = parse(f"c = Constant<value = {kind} {{{count}}}>() y = Pow(x, c)")
+    made = respell(source, POWERS).model
+    assert [node.op_type for node in made.graph.node][1:] == ["Mul", "Mul"]
+    np.testing.assert_allclose(run(made), run(source), rtol=1e-6)
+
+
+@pytest.mark.parametrize("held", ["float {2}", "float {0.5}", "float {-1}", "float[6] {3, 3, 3, 3, 3, 4}"])
+def test_other_powers_stay(held):
+    source = parse(f"c = Constant<value = {held}>() y = Pow(x, c)")
+    assert respell(source, POWERS).model is source
+
+
+def test_a_negation_is_a_product():
+    limit = Limit(frozenset({("", "Neg")}), ranks=(0, 1))
+    source = parse("z = Constant<value = float[3] {0, -inf, nan}>() n = Neg(z) m = Neg(x) y = Mul(m, x)")
+    made = respell(source, backend(limit)).model
+    assert [node.op_type for node in made.graph.node].count("Neg") == 1
+    np.testing.assert_array_equal(run(made), run(source))
+
+
+@pytest.mark.parametrize(
+    ("x", "to"),
+    [
+        ("float[2,2,1,3,4]", [2, 2, 3, 3, 4]),
+        ("float[1,2,1,3,1]", [5, 2, 2, 3, 4]),
+        ("float[2,1,3,1,1]", [3, 1, 1]),
+        ("float[1,1,2,1,3]", [2, 3, 1, 2, 4, 3]),
+    ],
+)
+def test_an_expand_is_a_concat_of_copies(x, to):
+    limit = Limit(frozenset({("", "Expand")}), ranks=(0, 1, 2, 3, 4))
+    rank = max(5, len(to))
+    source = parse(f"s = Constant<value_ints = {to}>() y = Expand(x, s)", x=x, y=f"float[{'?,' * (rank - 1)}?]")
+    made = respell(source, backend(limit)).model
+    onnx.checker.check_model(made, full_check=True)
+    assert "Expand" not in [node.op_type for node in made.graph.node]
+    np.testing.assert_array_equal(run(made), run(source), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "perm", "fewer"),
+    [
+        ("float[2,6,4,1,5]", [0, 2, 1, 3, 4], [0, 2, 1, 3]),
+        ("float[2,1,6,4,5]", [0, 3, 1, 2, 4], [0, 2, 1, 3]),
+        ("float[2,6,1,4,5]", [0, 3, 2, 4, 1], [0, 2, 1]),
+        ("float[2,3,2,4,5]", [0, 2, 1, 3, 4], [0, 2, 1, 3]),
+        ("float[2,3,2,4,5]", [0, 1, 2, 3, 4], [0]),
+        ("float[2,3,4,5,6]", None, [4, 3, 2, 1, 0]),
+        ("float[1,1,3,1,1]", [4, 3, 1, 0, 2], [0]),
+        ("float[1,1,1,1,1]", [4, 3, 1, 0, 2], []),
+    ],
+)
+def test_a_transpose_has_fewer_axes(x, perm, fewer):
+    limit = Limit(frozenset({("", "Transpose")}), ranks=(0, 1, 2, 3, 4))
+    given = f"<perm = {perm}>" if perm else ""
+    source = parse(f"y = Transpose{given}(x)", x=x, y="float[?,?,?,?,?]")
+    made = respell(source, backend(limit)).model
+    onnx.checker.check_model(made, full_check=True)
+    turned = next(node for node in made.graph.node if node.op_type == "Transpose")
+    assert list(turned.attribute[0].ints) == fewer
+    np.testing.assert_array_equal(run(made), run(source), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("i = Constant<value = int64[2] {1, 0}>() y = Gather<axis = 1>(x, i)", ["Slice", "Slice", "Concat"]),
+        ("c = Constant<value = float {3}>() y = Pow(x, c)", ["Mul", "Mul"]),
+        ("y = Neg(x)", ["Mul"]),
+        ("y = ReduceMean<axes = [2, 3]>(x)", ["ReduceMean", "ReduceMean"]),
+        ("y = ReduceL2<axes = [3]>(x)", ["Mul", "ReduceSum", "Sqrt"]),
+    ],
+)
+def test_what_ncnn_computes_otherwise_is_written_in_another_form(body, left):
+    source = parse(body, opset=13)
+    made = Goal(backend=find("ncnn")).run(source).model
+    assert [node.op_type for node in made.graph.node if node.op_type != "Constant"] == left
+    np.testing.assert_allclose(run(made), run(source), rtol=1e-5, atol=1e-6)
+
+
+def test_what_has_no_other_form_is_refused_for_ncnn():
+    source = parse("c = Constant<value = float {5}>() y = Pow(x, c)", opset=13)
+    result = Goal(backend=find("ncnn")).run(source)
+    assert result.model is None
+    assert [refusal.op for refusal in result.refusals] == ["Pow"]
