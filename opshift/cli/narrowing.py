@@ -18,11 +18,15 @@ _SMALL = 1e-2  # a detector that finds nothing: the error is a share of numbers 
 
 def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
     """The lines about types."""
-    lines = [] if outcome.types is None else _report(outcome.types, verbose=verbose)
+    types = outcome.types
+    lines = [] if types is None else _report(types, verbose=verbose)
+    if types is not None and not _changes(types):
+        return lines
     shown = outcome.deviations if verbose else outcome.deviations[:_SHOWN]
-    lines += map(_spell_deviation, shown)
+    real = "; --inputs FILE.npz with real data measures it" if types is not None and types.ranges == "drawn" else ""
+    lines += [_spell_deviation(each, real) for each in shown]
     small = [each for each in outcome.deviations if 0 < each.peak < _SMALL and each.noise]
-    if small and outcome.types is not None and outcome.types.ranges == "drawn":
+    if small and real:
         names = " and ".join(f'"{each.output}"' for each in small[:_SHOWN])
         peak = max(each.peak for each in small)
         lines.append(f"{names}: at most {peak:.2g} on random inputs; --inputs FILE.npz with real data tests more")
@@ -31,11 +35,15 @@ def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
     return lines
 
 
+def _changes(held: TypesReport) -> bool:
+    return bool(held.narrowed or held.casts or held.outside or held.dropped)
+
+
 def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     casts = f"{several(len(held.casts), 'cast')} between nodes, {len(held.outside)} at inputs and outputs"
     gone = f", {held.dropped} removed" if held.dropped else ""
     share = f", {held.share:.0%} of the weights" if held.types != "int32" else ""
-    lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"]
+    lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"] if _changes(held) else []
     lines += [f"{option} matches no node" for option in held.unmatched]
     reasons = Counter((each.op, each.why) for each in held.kept)
     if verbose:
@@ -58,17 +66,19 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())
-        lines.append(f"{several(count, 'number')} in {several(len(held.lost), 'constant')} became 0")
+        lines.append(f"{several(count, 'small number')} in {several(len(held.lost), 'constant')} became 0")
     if held.ranges == "drawn":
         lines.append("ranges were measured on random inputs; --inputs FILE.npz measures real ones")
-    elif not held.ranges and held.kept and held.types != "int32":
+    elif _changes(held) and not held.ranges and held.kept and held.types != "int32":
         lines.append("ranges were not measured, as no model ran")
     return lines
 
 
-def _spell_deviation(seen: Deviation) -> str:
+def _spell_deviation(seen: Deviation, more: str) -> str:
     if not math.isfinite(seen.error):
         return f'output "{seen.output}": {seen.why or "it cannot be compared"}'
+    if not (seen.signal or seen.noise):
+        return f'output "{seen.output}" was empty or 0 in each run, so it was not measured{more}'
     first = f", the largest element is the same in {seen.first:.1%} of rows" if seen.first is not None else ""
     noise = f", {seen.decibels:.0f} dB" if math.isfinite(seen.decibels) else ""
     moved = f'output "{seen.output}" moves by {seen.error:.2g}, allowed {seen.allowed:.2g}'

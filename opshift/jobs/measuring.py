@@ -423,7 +423,7 @@ def _find_changed_decisions(model: ModelProto, node: NodeProto, values: Mapping[
     except EngineError:
         return ""
     share = max(map(_share, before, after), default=0.0)
-    return f"{share:.1%} of its decisions change" if share > _CHOICES else ""
+    return f"rounded, it changes {share:.0%} of the decisions of {node.op_type}" if share > _CHOICES else ""
 
 
 def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
@@ -522,7 +522,7 @@ class _Settling:
         def measure_keeping(kept: Sequence[_Part]) -> Measured:
             """Measure the model with these parts in their old types. Runs for each choice of parts."""
             reasons = {
-                name: f"alone, it moves an output by {_spell_share(math.sqrt(part.noise))}"
+                name: f"with its neighbours, it moves an output by {_spell_share(math.sqrt(part.noise))}"
                 for part in kept
                 for name in part.names
             }
@@ -710,7 +710,7 @@ def _shares(model: ModelProto, made: Sequence[str]) -> dict[str, float]:
 
 
 def _spell_share(share: float) -> str:
-    return "more than all that is allowed" if share > 10 else f"{share:.2f} of what is allowed"
+    return "more than 10 times what is allowed" if share > 10 else f"{share:.1g} times what is allowed"
 
 
 def _divide(names: Sequence[str], count: int) -> list[list[str]]:

@@ -151,6 +151,30 @@ def test_options_from_the_shell(source, tmp_path, capsys):
     assert "needs --types" in capsys.readouterr().err
 
 
+def test_an_output_that_is_empty_is_not_called_close(tmp_path, capsys):
+    body = "h = MatMul(x, w) r = ReduceMax<axes=[1], keepdims=0>(h) g = Greater(r, most) y = Compress<axis=0>(h, g)"
+    source = model(body, 17, inputs="float[5,8] x", outputs="float[n,8] y", constants="float most = {10000}")
+    weights = np.random.default_rng(5).standard_normal((8, 8)).astype(np.float32)
+    source.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(source, tmp_path / "in.onnx")
+    assert main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--types", "float16"]) == 0
+    told = capsys.readouterr().out
+    assert 'output "y" was empty or 0 in each run, so it was not measured; --inputs FILE.npz' in told
+    assert "moves by" not in told
+
+
+def test_a_second_time_tells_no_share_of_what_is_left(source, tmp_path, capsys):
+    onnx.save(source, tmp_path / "in.onnx")
+    options = ["--types", "float16", "--keep", "op:Relu"]
+    assert main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "one.onnx"), *options]) == 0
+    assert "100% of the weights" in capsys.readouterr().out
+    assert main(["convert", str(tmp_path / "one.onnx"), str(tmp_path / "two.onnx"), *options]) == 0
+    told = capsys.readouterr().out
+    assert "the model is already as you asked" in told
+    assert "keeps its type: 1 x Relu: --keep op:Relu" in told
+    assert not any(words in told for words in ("of the weights", "no model ran", "moves by"))
+
+
 @pytest.mark.parametrize(
     ("made", "kind"),
     [
