@@ -452,11 +452,19 @@ def _with_infinities(values: Array, wide: Array) -> Array:
 
     onnxruntime masks scores with them, and adds scores to them. They are no scale.
     """
-    if values.dtype.kind != "f":
+    if values.dtype.kind != "f" or values.dtype.itemsize < 2:
         return wide
     limits = np.finfo(values.dtype)
     largest = float(limits.max) * (1 - 2 * float(limits.eps))
     return np.where(np.abs(wide) >= largest, np.copysign(np.inf, wide), wide)
+
+
+def is_only_one_infinite(a: Any, b: Any) -> bool:
+    """Whether a number of one array is infinite, and finite in the other.
+
+    Where such arrays agree, the finite one is the largest of its type. Softmax of nothing else tells the two apart.
+    """
+    return is_float(a) and is_float(b) and a.shape == b.shape and bool((np.isinf(a) != np.isinf(b)).any())
 
 
 def nearest(gap: Array, allowed: Array) -> tuple[float, float]:

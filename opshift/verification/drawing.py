@@ -73,7 +73,9 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     places = _find_inputs_used_as_places(parts)
-    steps = {node.input[1] for part in parts for node in part.graph.node if node.op_type == "QuantizeLinear"}
+    quantizing = [node for part in parts for node in part.graph.node if node.op_type in _QUANTIZING]
+    steps = {node.input[1] for node in quantizing if node.op_type == "QuantizeLinear"}
+    steps.update(name for node in quantizing for name in node.input[2:])  # float8 has a zero point of 0
     floats = [name for name in free if is_float(base[name]) and base[name].size and name not in steps]
     whole = [name for name in free if name not in places and _kind(base[name]) in "iu" and base[name].size]
     truths = [name for name in free if _kind(base[name]) == "b" and base[name].size]
@@ -172,6 +174,7 @@ class _Lookup:
         return sorted({int(row) for rows in alike for row in np.flatnonzero(np.any(rows != own, axis=1))})
 
 
+_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _LOOKUPS = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}
 """Operators that look something up, and which of their inputs says what."""
 _INDEXED = frozenset([*_LOOKUPS, "GatherElements", "Scatter", "ScatterElements", "ScatterND"])

@@ -30,6 +30,10 @@ class EngineError(RuntimeError):
     """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
 
 
+INVALID = re.compile(r"Type Error|TypeInferenceError|ShapeInferenceError|INVALID_GRAPH(?!.*No Op registered)")
+"""What onnxruntime says of a model that is none; it says something else where it lacks a kernel or an operator."""
+
+
 class NeverRuns(EngineError):
     """A model fails at the same node, with the same numbers, whatever sizes its inputs have."""
 

@@ -23,9 +23,28 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
-from opshift.verification.bounds import SAME, Closeness, Runs, identical, is_all_nan, is_float, judge, move_by_rounding
+from opshift.verification.bounds import (
+    SAME,
+    Closeness,
+    Runs,
+    identical,
+    is_all_nan,
+    is_float,
+    is_only_one_infinite,
+    judge,
+    move_by_rounding,
+)
 from opshift.verification.drawing import FAR, ORDINARY, ROWS, SPECIAL, TINY, WHOLE_TABLES, Draw, draw
-from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, call_within
+from opshift.verification.engines import (
+    ENGINES,
+    INVALID,
+    TOO_LONG,
+    EngineError,
+    OnnxRuntime,
+    Reference,
+    Session,
+    call_within,
+)
 from opshift.verification.feeding import responding
 from opshift.verification.float64 import open_wide, widen_feeds
 from opshift.verification.labels import explain_labels, find_scores
@@ -142,6 +161,7 @@ class _Kind:
     captured: bool = False
     failures: list[Failure] = field(default_factory=list)
     why: str = ""
+    broken: str = ""  # how onnx.reference fails on the second side, which it may do on a valid model
     engines: set[str] = field(default_factory=set)
     late: int = 0
     sample: _Sample | None = None
@@ -591,10 +611,14 @@ class Prover:
             actual = self._run(pair, kind, 1, feeds[1])
         except EngineError as error:
             second = kind.sessions[1, _signature(feeds[1])]
+            is_absent = second is None and not INVALID.search(str(error))
             is_elsewhere = isinstance(second, Reference) and kind.engines == {OnnxRuntime.engine}
-            if str(error).startswith(TOO_LONG) or is_elsewhere:  # which does not run all that is valid
+            if str(error).startswith(TOO_LONG) or is_absent or is_elsewhere:  # which do not run all that is valid
                 kind.why = kind.why or str(error)
                 kind.late += str(error).startswith(TOO_LONG)
+                return None
+            if isinstance(second, Reference):
+                kind.broken = kind.broken or str(error)
                 return None
             return Closeness(f"the second model fails: {error}", is_same=False) if how == ORDINARY else None
         if is_all_nan(expected) and is_all_nan(actual):
@@ -641,6 +665,10 @@ class Prover:
             if one.why and (label == CAPTURED or how == FAR):
                 moved = self._run_moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
+            is_end = pair.region.outputs[place] in self._bodies[1].outputs
+            if label == CAPTURED and not (one.why or self._manner.promise or is_end) and is_only_one_infinite(a, b):
+                # what reads it decides, as for any value that two models only name alike
+                one = Closeness("infinity instead of the largest number", is_same=False, is_other=True)
             worst = worst.worse(replace(one, place=place))
         if worst.why and len(kind.engines) > 1:
             return self._compare_in_one_engine(pair, kind, feeds, expected, actual, worst)
@@ -815,13 +843,13 @@ class Prover:
             names_of(self._bodies[0], region.before),
             names_of(self._bodies[1], region.after),
             len(kind.places),
-            EQUAL if kind.runs else UNCOVERED,
+            EQUAL if kind.runs and not kind.broken else UNCOVERED,
             kind.runs,
             kind.captured,
             kind.closeness.difference,
             kind.closeness.allowed,
             kind.closeness.is_same,
-            why="" if kind.runs else kind.why,
+            why=kind.broken or ("" if kind.runs else kind.why),
             engines=" and ".join(sorted(kind.engines)),
             second=kind.second,
         )

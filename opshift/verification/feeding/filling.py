@@ -151,6 +151,8 @@ class _Drawn:
             scale = (0.6, 1.5)[self.choice.seed % 2] if self.choice.fallback == FALLBACKS[0] else 1
             count = math.prod(shape)
             return np.array([1] * (count - 2) + [scale] * min(count, 2), dtype)
+        if meaning == "zero":
+            return np.zeros(shape, dtype)
         if dtype.kind in "iu" or elem_type == TensorProto.BOOL or meaning == "mask":
             return self._draw_whole_numbers(shape, dtype, meaning).reshape(shape).astype(dtype)
         values = np.asarray(self.random.standard_normal(shape))

@@ -48,6 +48,7 @@ _MEANING = {
     ("Div", 1): "divisor",
     ("Mod", 1): "divisor",
 }
+_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _WEAK = ("", "dividend", "divisor")  # what any other consumer overrules
 # The table that an input is an index of, by operator and position, as onnxruntime writes it.
 _TABLES = {("EmbedLayerNormalization", 0): 2, ("EmbedLayerNormalization", 1): 4, ("GatherBlockQuantized", 1): 0}
@@ -188,6 +189,9 @@ class _Reader:
                 scales = ("", *node.input[1:3])[-1]
                 if node.op_type in ("Resize", "Upsample") and scales in self._taken:
                     self._found.of[scales] = "scales"
+                zero_point = next(iter(node.input[2:]), "")
+                if node.op_type in _QUANTIZING and zero_point in self._taken - self._origins.keys():
+                    self._found.of[zero_point] = "zero"  # of float8: onnxruntime ignores others
                 self._note_first_axis(node)
             for index, name in enumerate(node.input if node.domain == "com.microsoft" else ()):
                 if name in self._origins and (node.op_type, index) in _TABLES:

@@ -27,6 +27,11 @@ VARIANCE = np.abs(_drawn(4, seed=7)) + 0.5
 FACTORS = SCALE / np.sqrt(VARIANCE + np.float32(1e-5))
 FUNCTION = '<domain: "local", opset_import: ["" : 17]> F (v) => (w) { c = Constant<value_float=0.5>() s = Add(v, c) w = Tanh(s) }'
 
+CAUSAL = (
+    "d = Shape(scores) l = Gather(d, one) r = Range(zero, l, one) c = Unsqueeze(r, first) m = LessOrEqual(r, c) "
+    "s = Where(m, scores, low) y = Softmax<axis=-1>(s)"
+)
+
 NAMES = [
     Pair(
         "other outputs",
@@ -524,6 +529,17 @@ UNREACHABLE = [
         before="p = Softmax<axis=1>(x) y = ArgMax<axis=1, keepdims=0>(p)",
         after="y = ArgMax<axis=1, keepdims=0>(x)",
         witness={"x": _drawn(3, 8)},
+    ),
+    Pair(
+        "masked by the lowest number, or by infinity",
+        "no row is masked whole, as each position sees itself",
+        "float[N,L,L] scores",
+        "float[N,L,L] y",
+        before=CAUSAL,
+        after=Form(CAUSAL, tensors={"low": np.float32("-inf")}),
+        constants="int64 zero = {0}, int64 one = {1}, int64[1] first = {1}",
+        tensors={"low": np.float32(-3.4028235e38)},
+        witness={"scores": _drawn(1, 3, 3)},
     ),
     Pair(
         "a norm of 1",

@@ -465,6 +465,19 @@ TABLES = [
         constants="int64 one = {1}, float low = {-3.4028235e38}, float weight = {1}",
         witness={"scores": _drawn(1, 4), "attention_mask": _whole(1, 1, 0, 0)[None]},
     ),
+    *(
+        Pair(
+            f"a row that is masked whole, from {low}",
+            "Softmax of the lowest numbers alone is one over their count, and of infinities NaN",
+            "float[N,L,L] scores, bool[N,L,L] mask",
+            "float[N,L,L] y",
+            before="s = Where(mask, scores, low) y = Softmax<axis=-1>(s)",
+            after=Form("s = Where(mask, scores, low) y = Softmax<axis=-1>(s)", tensors={"low": np.float32(other)}),
+            tensors={"low": np.float32(low)},
+            witness={"scores": _drawn(1, 2, 2), "mask": np.array([[[True, False], [False, False]]])},
+        )
+        for low, other in ((-3.4028235e38, "-inf"), ("-inf", -3.4028235e38))
+    ),
     Pair(
         "mask of the keys",
         "the mask hides rows instead of columns",

@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 
+import opshift
 from opshift.cli import main as cli
 from opshift.verification import missing_kernels as kernels
 from opshift.verification import proof
@@ -82,3 +83,32 @@ def test_a_drawn_region_that_takes_too_long_is_a_remark_and_no_difference(tmp_pa
     assert "could only be tested" not in printed
     remark = r'remark: "y" was not tested on \d+ inputs: onnx.reference takes longer than 2 s for each'
     assert len(re.findall(remark, printed)) == printed.count("takes longer") == 1
+
+
+def test_a_form_that_no_engine_runs_is_not_covered():
+    """No engine has a kernel of Clip-1; that says nothing of what it computes."""
+    before, after = (
+        model("y = Clip<min=0.0, max=1.0>(x)", opset, inputs="float[N] x", outputs="float[N] y") for opset in (7, 5)
+    )
+    found = opshift.verify(before, after)
+    assert (found.status, found.why.startswith("Clip at 'y' could not be run: ")) == ("unverified", True)
+
+
+def test_a_form_on_which_the_reference_fails_is_not_covered():
+    """onnx.reference cannot join what a Loop without turns makes, and onnxruntime exchanges no bfloat16."""
+    none = "m = Cast<to=7>(k) z = Sub(m, m) l = Loop(z, , x) <body = b (int64 i, bool c, bfloat16[2] v) => (bool d, bfloat16[2] w, bfloat16[2] s) "
+    none += "{ d = Identity(c) w = Identity(v) s = Identity(v) }>"
+    io = {"inputs": "bfloat16[2] x, int32 k", "outputs": "bfloat16[2] y"}
+    before = model("m = Cast<to=7>(k) y = Identity(x)", 19, **io)
+    after = model(f"{none.replace('l = Loop', 'y, l = Loop')}", 19, **io)
+    found = opshift.verify(before, after)
+    assert (found.status, "onnx.reference" in found.why) == ("unverified", True)
+
+
+@pytest.mark.parametrize("kind", ["float8e4m3fn", "float8e5m2"])
+def test_float8_has_a_zero_point_of_0(kind):
+    """onnxruntime ignores others."""
+    for op, one, other in (("QuantizeLinear", "float", kind), ("DequantizeLinear", kind, "float")):
+        io = {"inputs": f"{one}[5] x, float s, {kind} z", "outputs": f"{other}[5] y"}
+        source = model(f"y = {op}(x, s, z)", 21, **io)
+        assert opshift.verify(source, opshift.inline(source, [op])).status == "equal"

@@ -104,6 +104,14 @@ def test_a_first_model_that_is_none(x, body):
         opshift.verify(source, source)
 
 
+@pytest.mark.parametrize(("kind", "body"), [("int64", "y = Clip<min=-1.0>(x)"), ("int64", "y = Relu(x)")])
+def test_a_type_that_a_newer_opset_allows_is_no_error(kind, body):
+    source = model(body, 11, inputs=f"{kind}[N,3] x", outputs=f"{kind}[N,3] y")
+    if "Clip" in body:
+        source.opset_import[0].version = 6
+    assert opshift.verify(source, source).status == "equal"
+
+
 def test_a_wrong_type_that_is_only_declared_is_no_error():
     source = model("a = Exp(x) y = Neg(a)", 17, **IO)
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("a", TensorProto.INT64, [None, 3]))
