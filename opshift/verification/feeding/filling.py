@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.inputs.interface import tensor
@@ -294,6 +294,7 @@ def _smooth(noise: Any) -> Any:
     import numpy as np
 
     shape = noise.shape
+    axes: Sequence[int]
     if len(shape) > _IMAGE:
         axes = range(2, len(shape)) if shape[1] <= shape[-1] else range(1, len(shape) - 1)
     else:
