@@ -402,7 +402,7 @@ class Casting:
             if value is None or made is None or value.form != made.form:
                 continue
             moved = [self._problem.moves(each.elem_type) for each in (value, made)]
-            if not any(moved) or value.tensor is not None or value.place is not place:
+            if not any(moved) or (value.tensor is not None and moved[0]) or value.place is not place:
                 continue
             if value.elem_type == made.elem_type and not (self.is_narrow(value) and self.is_narrow(made)):
                 continue  # exporters write such a Cast: it goes only where its type changes anyway

@@ -216,3 +216,14 @@ def test_what_random_models_found_stays_valid(name):
     assert result.changes
     onnx.checker.check_model(result.model, full_check=True)
     assert not any("" in node.input for function in result.model.functions for node in function.node)
+
+
+def test_a_weight_that_was_read_in_both_types_is_read_without_a_cast_again():
+    source = model(TWO.replace("v)", "w)"), 17, inputs="float[2,64] x", outputs="float[2,64] y")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    narrow = change(source, types("float16", keep=["value:h"])).model
+    assert ["w"] in [list(node.input) for node in narrow.graph.node if node.op_type == "Cast"]
+    back = change(narrow, types("float32")).model
+    onnx.checker.check_model(back, full_check=True)
+    assert [node.op_type for node in back.graph.node] == ["MatMul", "Tanh", "MatMul"]
+    assert [node.input[1] for node in back.graph.node if node.op_type == "MatMul"] == ["w", "w"]
