@@ -78,6 +78,7 @@ class Batched(Call):
         merging: the same of the outputs.
         picks: the sizes of a sample, where the node becomes a Gather from each; none where its rows have an axis.
         wanted: shapes that have to be stated anew, by input.
+        counted: shapes whose first size is to be the number of samples of the first input, by input.
         repeated: inputs that are the same for all samples, and have to be there for each, along an axis.
         shared: arrays that take the place of constants, by input.
     """
@@ -92,6 +93,7 @@ class Batched(Call):
         self.merged = self.merging = held.pop() if held else ALONE
         self.picks: list[int] | None = None
         self.wanted: dict[int, list[int]] = {}
+        self.counted: dict[int, list[int]] = {}
         self.repeated: dict[int, int] = {}
         self.shared: dict[int, Any] = {}
 

@@ -142,6 +142,7 @@ class _BatchWalk:
         self.space.where.update(of.axes)
         self._wanted: list[tuple[int, int, list[int]]] = []
         self._shared: list[tuple[int, int, Any]] = []
+        self._counted: list[tuple[int, int, list[int]]] = []
         self._repeated: list[tuple[int, int, int, str]] = []
         self._picks: list[tuple[int, list[int]]] = []
 
@@ -219,6 +220,7 @@ class _BatchWalk:
         except (IndexError, TypeError, ZeroDivisionError):
             raise Mixes("opshift does not know how it treats the batch") from None
         self._wanted += [(index, place, numbers) for place, numbers in call.wanted.items()]
+        self._counted += [(index, place, sizes) for place, sizes in call.counted.items()]
         self._shared += [(index, place, array) for place, array in call.shared.items()]
         self._picks += [(index, call.picks)] if call.picks is not None else []
         like = next((name for name, axis in zip(call.proto.input, call.lies, strict=True) if axis is not None), "")
@@ -243,12 +245,18 @@ class _BatchWalk:
             name = node.name or node.output[0]
             since = self._versions.get("", 1)
             yield Change(name, node.op_type, "", since, since, _RESHAPED)
+        made: dict[int, list[NodeProto]] = {}
+        for index, place, sizes in self._counted:
+            node = graph.node[index]
+            node.input[place], counting = self._compute_shape(node.input[0], node.output[0], sizes, 0)
+            made.setdefault(index, []).extend(counting)
+            since = self._versions.get("", 1)
+            yield Change(node.name or node.output[0], node.op_type, "", since, since, _RESHAPED)
         for index, place, array in self._shared:
             node, kept = graph.node[index], onnx.numpy_helper.from_array(np.ascontiguousarray(array))
             node.input[place] = self._initializer(node.output[0], kept)
             since = self._versions.get("", 1)
             yield Change(node.name or node.output[0], node.op_type, "", since, since, _SHARED)
-        made: dict[int, list[NodeProto]] = {}
         for index, place, along, like in self._repeated:
             made.setdefault(index, []).extend(self._repeat(graph.node[index], place, along, like))
         for index, sizes in self._picks:
@@ -292,15 +300,22 @@ class _BatchWalk:
             wanted = self._constant(made, [self._size if at == axis else 1 for at in range(rank)])
             nodes = []
         else:
-            shape, count, wanted = (fresh(f"{made}/{part}") for part in ("sizes", "count", "shape"))
-            at, one = self._constant(made, [self.space.where[like]]), self._constant(made, [1])
-            parts = [count if number == axis else one for number in range(rank)]
-            nodes = [
-                NodeProto(op_type="Shape", input=[like], output=[shape]),
-                NodeProto(op_type="Gather", input=[shape, at], output=[count]),
-                NodeProto(op_type="Concat", input=parts, output=[wanted], attribute=[make_attribute("axis", 0)]),
-            ]
+            wanted, nodes = self._compute_shape(like, made, [1] * rank, axis)
         return [*nodes, NodeProto(op_type="Expand", input=[value, wanted], output=[made])]
+
+    def _compute_shape(self, like: str, hint: str, sizes: list[int], axis: int) -> tuple[str, list[NodeProto]]:
+        """A shape with as many samples along an axis as `like` holds, and the nodes that compute it."""
+        shape, count, wanted = (
+            self.space.whole.context.names.fresh(f"{hint}/{part}") for part in ("sizes", "count", "shape")
+        )
+        at = self._constant(hint, [self.space.where[like]])
+        apart = [self._constant(hint, part) if part else "" for part in (sizes[:axis], sizes[axis + 1 :])]
+        parts = [part for part in (apart[0], count, apart[1]) if part]
+        return wanted, [
+            NodeProto(op_type="Shape", input=[like], output=[shape]),
+            NodeProto(op_type="Gather", input=[shape, at], output=[count]),
+            NodeProto(op_type="Concat", input=parts, output=[wanted], attribute=[make_attribute("axis", 0)]),
+        ]
 
     def _free(self) -> str:
         """A name that no size has."""

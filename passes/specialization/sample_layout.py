@@ -181,9 +181,7 @@ def resize(call: Batched) -> Sequence[Where]:
     if scales is None and sizes is not None and sizes.values[0] == call.samples.size:
         return [0]
     if scales is None and sizes is not None and sizes.values[0] == call.samples.held and axes is None:
-        if call.samples.target is None:
-            raise Mixes("its sizes must be fixed")
-        call.wanted[3] = numbers_of(sizes.values, 0, call.samples.target)
+        state_sizes(call, 3, sizes.values)
         return [0]
     raise Mixes("it may resize the batch axis")
 
@@ -282,6 +280,14 @@ def expand(call: Batched) -> Sequence[Where]:
             raise Mixes("it repeats the batch")
         call.wanted[1] = numbers_of(wanted, place, call.samples.target or 1)
     return [place + rank - len(wanted)]
+
+
+def state_sizes(call: Batched, index: int, sizes: Sequence[Number]) -> None:
+    """State the size of a batch that is the first of these sizes, whatever it will be."""
+    if call.samples.target is None:
+        call.counted[index] = numbers_of(sizes, 0, 0)
+    else:
+        call.wanted[index] = numbers_of(sizes, 0, call.samples.target)
 
 
 def numbers_of(wanted: Sequence[Number], place: int, size: int) -> list[int]:

@@ -77,9 +77,9 @@ def unpool(call: Batched) -> Sequence[Where]:
     if not sizes or dimensions.product(sizes[1:]) != call.samples.indices.get(call.input(1)):
         raise Mixes(layout.COUNTING)
     if call.input(2) and sizes[0] != call.samples.size:
-        if sizes[0] != call.samples.held or call.samples.target is None:
-            raise Mixes("its sizes must be fixed")
-        call.wanted[2] = layout.numbers_of(sizes, 0, call.samples.target)
+        if sizes[0] != call.samples.held:
+            raise Mixes(layout.COUNTING)
+        layout.state_sizes(call, 2, sizes)
     return [0]
 
 
@@ -154,6 +154,19 @@ def multiply(call: Batched) -> Sequence[Where]:
     return [rank - place]
 
 
+def gather_elements(call: Batched) -> Sequence[Where]:
+    """Data and indices both hold samples, along an axis that is not the one it gathers along, or one is repeated."""
+    place = next(axis for axis in call.lies if axis is not None)
+    if call.axis_of("axis", 0) == place:
+        raise Mixes("it computes along the batch axis")
+    for index, axis in enumerate(call.lies):
+        if axis is None:
+            call.repeat(index, place)
+        elif axis != place:
+            raise Mixes("its inputs have the batch on different axes")
+    return [place]
+
+
 def of_matrices(call: Batched) -> Sequence[Where]:
     if call.axis != (1 if call.attribute("transA", 0) else 0):
         raise Mixes("it sums over the batch axis")
@@ -226,6 +239,7 @@ RULES: dict[str, Rule] = {
     "Flatten": layout.flatten,
     "Gather": layout.gather,
     "Gemm": of_matrices,
+    "GatherElements": gather_elements,
     "GatherND": layout.gather_by_number,
     "GridSample": all_first,
     "MatMul": multiply,

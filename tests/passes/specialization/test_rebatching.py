@@ -94,6 +94,8 @@ RESIZED = [
     ("Resize(x, , scales)", 18, "dynamic"),
     ("Resize<axes=[2,3]>(x, , , sizes)", 18, "dynamic"),
     ("Resize(x, , , all)", 18, 4),
+    ("Resize(x, , , all)", 18, "dynamic"),
+    ("Resize(x, roi, none, all)", 11, "dynamic"),
     ("Resize(x, roi, scales)", 11, 4),
     ("Upsample(x, scales)", 9, "dynamic"),
 ]
@@ -102,7 +104,8 @@ RESIZED = [
 @pytest.mark.parametrize(("call", "opset", "size"), RESIZED)
 def test_images_are_resized_each_alone(call, opset, size):
     constants = (
-        "float[4] scales = {1.0,1.0,2.0,2.0}, int64[2] sizes = {4,6}, int64[4] all = {1,1,4,6}, float[0] roi = {}"
+        "float[4] scales = {1.0,1.0,2.0,2.0}, int64[2] sizes = {4,6}, int64[4] all = {1,1,4,6}"
+        ", float[0] roi = {}, float[0] none = {}"
     )
     rebatched(
         model(f"y = {call}", opset, inputs="float[1,1,2,3] x", outputs="float[?,?,?,?] y", constants=constants), size
@@ -133,11 +136,7 @@ def images(body, outputs="float[?,?,?,?] y"):
 @pytest.mark.parametrize("size", [4, "dynamic"])
 @pytest.mark.parametrize("of", INDICES)
 def test_indices_of_the_largest(of, size):
-    source = images(INDICES[of])
-    if (of, size) == ("taken back to sizes", "dynamic"):
-        assert refused(source, size).op == "MaxUnpool"
-    else:
-        rebatched(source, size)
+    rebatched(images(INDICES[of]), size)
 
 
 @pytest.mark.parametrize(
@@ -184,15 +183,31 @@ def test_outputs_may_be_named_that_nothing_reads(body):
     rebatched(source, 4)
 
 
-def test_sizes_of_any_number_of_images_cannot_be_stated():
-    source = model(
-        "y = Resize(x, , , all)",
-        18,
-        inputs="float[1,1,2,3] x",
-        outputs="float[?,?,?,?] y",
-        constants="int64[4] all = {1,1,4,6}",
+GATHERED = [
+    ("y = GatherElements<axis=1>(x, i)", "int64[1,2] i"),
+    ("y = GatherElements<axis=-1>(x, i)", "int64[2,2] i"),
+    ("s = Add(x, x) k = Cast<to=7>(s) m = Abs(k) n = Min(m, two) y = GatherElements<axis=1>(table, n)", ""),
+]
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize(("body", "held"), GATHERED)
+def test_elements_are_gathered_from_each_sample(body, held, size):
+    constants = "float[1,3] table = {1,2,3}, int64 two = {2}"
+    batch = 2 if "[2,2]" in held else 1
+    if held:
+        constants += f", {held} = {{{'0,2,0,2' if batch == 2 else '0,2'}}}"
+    rebatched(model(body, 18, inputs=f"float[{batch},3] x", outputs="float[?,?] y", constants=constants), size)
+
+
+def test_elements_that_are_gathered_along_the_batch_are_refused():
+    body = "k = Cast<to=7>(x) y = GatherElements<axis=0>(x, k)"
+    assert (
+        "computes along the batch axis" in refused(model(body, 18, inputs="float[2,3] x", outputs="float[?,?] y")).why
     )
-    assert refused(source, "dynamic").op == "Resize"
+    body = "y = GatherElements<axis=1>(x, i)"
+    own = model(body, 18, inputs="float[2,3] x", outputs="float[?,?] y", constants="int64[2,1] i = {0,2}")
+    assert "fixed size on the batch axis" in refused(own).why
 
 
 @pytest.mark.parametrize("size", [3, "dynamic"])
