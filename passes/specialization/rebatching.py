@@ -296,9 +296,9 @@ class _BatchWalk:
         fresh, value = self.space.whole.context.names.fresh, node.input[place]
         made, rank = fresh(f"{value}/repeated"), len(self.space.shape(value) or ())
         node.input[place] = made
+        nodes: list[NodeProto] = []
         if isinstance(self._size, int):
             wanted = self._constant(made, [self._size if at == axis else 1 for at in range(rank)])
-            nodes = []
         else:
             wanted, nodes = self._compute_shape(like, made, [1] * rank, axis)
         return [*nodes, NodeProto(op_type="Expand", input=[value, wanted], output=[made])]
