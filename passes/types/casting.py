@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing.names import Names
-from opshift.passes.model.editing.order import in_order
 from opshift.passes.model.messages import (
     AttributeProto,
     FunctionProto,
@@ -52,6 +51,9 @@ class Written:
     dropped: int = 0
     origins: dict[str, str] = field(default_factory=dict)
 
+
+_NAMING = frozenset([*NAMED, "ConstantOfShape", "Optional"])
+"""The operators with an attribute that names the type of what they make, or holds a value of it."""
 
 Key = tuple[bool, float]
 """Whether a form of a value is narrow, and what takes the place of numbers beyond the range; 0 for nothing."""
@@ -242,7 +244,7 @@ class Casting:
             self._cast(value, forms[own, 0.0], value.name, self._elem_type(value, narrow=narrow), outside=True)
 
     def _place(self, place: Place, body: Body) -> None:
-        nodes = place.nodes if body is place.body else in_order(body)
+        nodes = place.nodes if body is place.body else list(body.node)
         self._bodies[id(place)] = body
         if not self._rounding:
             self._drop_idle(place, body)
@@ -257,7 +259,7 @@ class Casting:
             tensor.CopyFrom(converted)
         after = self._after.get(id(place), {})
         gone = {index for at, index in self._gone if at == id(place)}
-        if after or gone or any(one is not other for one, other in zip(nodes, body.node, strict=True)):
+        if after or gone:
             ordered: list[NodeProto] = list(after.get(-1, ()))
             for index, node in enumerate(nodes):
                 if index not in gone:
@@ -273,7 +275,7 @@ class Casting:
 
     def _node(self, place: Place, index: int, node: NodeProto) -> None:
         reads, mapping, narrow_ones = place.reads[index], self._problem.wanted.mapping, self._narrow
-        values, elem_type = place.values, 0
+        values, elem_type, names_type = place.values, 0, place.ops[index] in _NAMING
         for at, name in enumerate(place.inputs[index]):
             value = values.get(name) or (place.find(name) if name else None)
             if value is None:
@@ -302,7 +304,7 @@ class Casting:
                 node.output[at] = found
             if narrow:
                 elem_type = mapping[value.elem_type]
-                if at == 0:
+                if at == 0 and names_type:
                     self._name_type(place, node, value, elem_type)
                 if self._rounding and value.form == TENSOR:
                     raw = found
@@ -321,14 +323,12 @@ class Casting:
 
     def _name_type(self, place: Place, node: NodeProto, value: Value, elem_type: int) -> None:
         """Let an attribute name the type that is made now."""
-        named = NAMED.get(node.op_type) if not normalize_domain(node.domain) else None
+        named = NAMED.get(node.op_type)
         if named is not None:
             if node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0):
                 return
             old = node.op_type == "Cast" and place.opsets.get("", 1) < 6
             _set(node, make_attribute(named.name, T.DataType.Name(elem_type) if old else elem_type))
-        elif normalize_domain(node.domain):
-            return
         elif node.op_type == "ConstantOfShape":
             held = place.value_of(node, "value")
             held = held if held is not None else tensors.tensor([0.0], T.FLOAT)
@@ -389,8 +389,13 @@ class Casting:
                 forms = value.forms
                 if forms.get((not narrow, 0.0)) == value.name:
                     narrow = not narrow
-            if narrow:
-                _retype(declared.type, self._problem.wanted.mapping[value.elem_type])
+            if not narrow:
+                continue
+            elem_type = self._problem.wanted.mapping[value.elem_type]
+            if value.form == TENSOR and declared.type.HasField("tensor_type"):
+                declared.type.tensor_type.elem_type = elem_type
+            else:
+                _retype(declared.type, elem_type)
 
     def _drop_idle(self, place: Place, body: Body) -> None:
         """Take out the casts that have nothing to change any more."""

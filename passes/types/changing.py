@@ -12,9 +12,9 @@ from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.errors import reason as reason_of
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, copy_model, normalize_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import bodies
-from opshift.passes.model.types import dims_of, element_name, has_shape
+from opshift.passes.model.types import element_name
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
 from opshift.passes.types.fitting import Fitting
@@ -196,21 +196,20 @@ def _casts_to(text: str, opset: int) -> bool:
 def _sizes(staying: Staying):  # type: ignore[no-untyped-def]
     """How many elements values have: those of the main graph by their shapes, others as one.
 
-    Shapes that the model declares are taken as they are, as inference takes longer than all else for most models.
+    Shapes that the model declares are taken as they are, as inference takes longer than all else. Where it declares
+    none and did not run, all values weigh the same.
     """
     problem = staying.problem
     known: dict[int, int] = {}
-    declared: dict[str, TypeProto] = {}
+    is_sized = len(problem.main.nodes) <= _MOST_SIZED
+    is_sized &= problem.wanted.seen is not None or bool(problem.main.graph.value_info)
 
     def size(value: Value) -> int:
-        if value.place is not problem.main or len(problem.main.nodes) > _MOST_SIZED:
+        if not is_sized or value.place is not problem.main:
             return 1
         if id(value) not in known:
-            if not declared:
-                graph = problem.main.graph
-                declared.update((each.name, each.type) for each in (*graph.input, *graph.output, *graph.value_info))
-            named = declared.get(value.name)
-            sizes = dims_of(named) if named is not None and has_shape(named) else staying.sizes(value.name)
+            sizes = problem.declared_sizes(value.name)
+            sizes = staying.sizes(value.name) if sizes is None else sizes
             known[id(value)] = max(prod(each for each in sizes or () if isinstance(each, int) and each > 0), 1)
         return known[id(value)]
 

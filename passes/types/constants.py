@@ -190,8 +190,8 @@ def convert_constant(
             held = _limit(held, limit, FORMATS[target])
         data = round_array(held, target).tobytes()
     made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)
-    if "metadata_props" in tensor.DESCRIPTOR.fields_by_name:
-        made.metadata_props.extend(tensor.metadata_props)
+    if props := getattr(tensor, "metadata_props", None):
+        made.metadata_props.extend(props)
     made.raw_data = data
     return made
 

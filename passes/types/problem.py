@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from opshift.passes.analysis.callers import key_of
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.editing.order import in_order
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     AttributeProto,
@@ -28,7 +27,7 @@ from opshift.passes.model.messages import (
     normalize_domain,
 )
 from opshift.passes.model.traversal import Body, graphless, results, subgraphs
-from opshift.passes.model.types import element_name
+from opshift.passes.model.types import dims_of, element_name, has_shape
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.operands import ANY, ATTRIBUTES, STASHED, Signature, TypeAttribute, signature
 from opshift.passes.types.wanted import KEEP, Types
@@ -149,6 +148,7 @@ class Problem:
         self._shared: dict[object, Place] = {}
         self._targets: dict[tuple[int, str], str] = {}
         self._counted = 0
+        self._declared: dict[str, TypeProto] | None = None
         self.main = self._main()
 
     # --- variables ----------------------------------------------------------------------------------------------
@@ -177,6 +177,14 @@ class Problem:
         if (elem_type, form) not in self._targets:
             self._targets[elem_type, form] = form.format(element_name(self.wanted.mapping[elem_type]))
         return self._targets[elem_type, form]
+
+    def declared_sizes(self, name: str) -> list[int | str | None] | None:
+        """The sizes that the model declares of a value of the main graph, which is quicker than to infer them."""
+        if self._declared is None:
+            graph = self.model.graph
+            self._declared = {each.name: each.type for each in (*graph.input, *graph.output, *graph.value_info)}
+        named = self._declared.get(name)
+        return list(dims_of(named)) if named is not None and has_shape(named) else None
 
     def values(self) -> Iterator[Value]:
         """All values whose types may change."""
@@ -253,7 +261,7 @@ class Problem:
                 value.tensor = tensor
             for sparse in body.sparse_initializer:
                 self._add(place, sparse.values.name, sparse.values.data_type, TENSOR, WIDE)
-        place.nodes = in_order(body)
+        place.nodes = list(body.node)
         for index, node in enumerate(place.nodes):
             domain, op, inputs = node.domain, node.op_type, node.input[:]
             place.ops.append(f"{domain}::{op}" if domain and normalize_domain(domain) else op)
@@ -295,9 +303,11 @@ class Problem:
         inputs = place.inputs[index]
         kinds: dict[str, Value] = {}
         unknown: list[tuple[int, str]] = []
-        targets = self._targets
+        targets, formals = self._targets, of.inputs
         for at, name in enumerate(inputs):
-            operand = of.input(at) if name else None
+            if not name:
+                continue
+            operand = formals[at] if at < len(formals) else of.input(at)
             if operand is None:
                 continue
             value = values.get(name) or place.find(name)
@@ -317,7 +327,7 @@ class Problem:
                 variable = FREE
             else:
                 kinds.setdefault(group, value)
-                variable = groups.get(group) or self._group(groups, group, value.elem_type, owner)
+                variable = groups.get(group) or self._group(groups, group, elem_type, owner)
                 if not able:
                     self.stay(variable, lacks(node, value, self, place))
             reads[at] = variable
@@ -329,9 +339,11 @@ class Problem:
                 value = self._add(place, inputs[at], kinds[group].elem_type, TENSOR, WIDE)
                 reads[at] = groups[group]
                 self._read(value, groups[group], place, index, at)
-        named = NAMED.get(op)
+        named, formals = NAMED.get(op), of.outputs
         for at, name in enumerate(place.outputs[index]):
-            operand = of.output(at) if name else None
+            if not name:
+                continue
+            operand = formals[at] if at < len(formals) else of.output(at)
             if operand is None:
                 continue
             group = operand.group
@@ -355,7 +367,7 @@ class Problem:
             value = self._add(place, name, elem_type, form, variable, index)
             if op.startswith(_CLASSICAL):
                 self.stay(variable, "runtimes compute it in float32")
-            if variable and self._target(elem_type, form) not in operand.types:
+            if variable and (targets.get((elem_type, form)) or self._target(elem_type, form)) not in operand.types:
                 self.stay(variable, lacks(node, value, self, place))
             if (
                 op in ("Cast", "CastLike")

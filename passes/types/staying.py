@@ -19,6 +19,7 @@ from opshift.passes.types.wanted import Range, matches
 
 T = TensorProto
 
+Sizes = list[int | str | None]
 METADATA = "opshift.types"
 """The key of a model's metadata under which is written what kept its type, and why."""
 
@@ -199,12 +200,15 @@ class Staying:
         held = constants.read(value.tensor, self._folder)
         return None if held is None or held.dtype.kind not in "iufb" else float(held.reshape(-1)[0])
 
-    def sizes(self, name: str) -> list[int | str | None] | None:
+    def sizes(self, name: str) -> Sizes | None:
         """The sizes of a value of the main graph."""
+        found = self._open().shape(name)
+        return None if found is None else list(found)
+
+    def _open(self) -> Scope:
         if self._scope is None:
             self._scope = scopes.open_main_graph(self.problem.model, self._folder)
-        found = self._scope.shape(name)
-        return None if found is None else list(found)
+        return self._scope
 
     # --- constants ----------------------------------------------------------------------------------------------
 
@@ -397,19 +401,26 @@ class Staying:
         """How many elements are added up, as far as their sizes are known."""
         if place is not self.problem.main:
             return None
-        sizes = self.sizes(node.input[0])
+        sizes = self._sizes_along(place, node, self.problem.declared_sizes(node.input[0]))
+        if sizes is None or not all(isinstance(size, int) for size in sizes):
+            sizes = self._sizes_along(place, node, self.sizes(node.input[0]))
+        return None if sizes is None else prod(size for size in sizes if isinstance(size, int))
+
+    def _sizes_along(self, place: Place, node: NodeProto, sizes: Sizes | None) -> Sizes | None:
+        """The sizes of the axes along which a node adds up."""
         if sizes is None:
             return None
         axes = place.value_of(node, "axes")
-        if axes is None and len(node.input) > 1 and node.input[1] and self._scope is not None:
-            held = self._scope.ints(node.input[1])
-            axes = list(held) if held is not None else None
+        if axes is None and len(node.input) > 1 and node.input[1]:
+            value = place.find(node.input[1])
+            axes = tensors.integers(value.tensor) if value is not None and value.tensor is not None else None
+            if axes is None:
+                held = self._open().ints(node.input[1])
+                axes = list(held) if held is not None else None
         if node.op_type.startswith("Global"):
             axes = list(range(2, len(sizes)))
-        if axes is None:
-            axes = range(len(sizes))
         try:
-            return prod(size for axis in axes if isinstance(size := sizes[axis], int))
+            return sizes if axes is None else [sizes[axis] for axis in axes]
         except IndexError:
             return None
 

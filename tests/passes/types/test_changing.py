@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from opshift.passes.types import constants
+from opshift.passes.types import constants, staying
 from opshift.passes.types.changing import change
 from opshift.passes.types.wanted import types
 
@@ -227,3 +227,18 @@ def test_a_weight_that_was_read_in_both_types_is_read_without_a_cast_again():
     onnx.checker.check_model(back, full_check=True)
     assert [node.op_type for node in back.graph.node] == ["MatMul", "Tanh", "MatMul"]
     assert [node.input[1] for node in back.graph.node if node.op_type == "MatMul"] == ["w", "w"]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize(("size", "kept"), [(64, False), (128, True)])
+def test_sums_of_many_numbers_are_found_by_declared_sizes_or_by_inference(declared, size, kept, monkeypatch):
+    body = "h = Relu(x) s = GlobalAveragePool(h) y = Tanh(s)"
+    source = model(body, 17, inputs=f"float[1,3,{size},{size}] x", outputs="float[1,3,1,1] y")
+    if declared:
+        source.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [1, 3, size, size]))
+        source.graph.value_info.append(helper.make_tensor_value_info("s", TensorProto.FLOAT, [1, 3, 1, 1]))
+        monkeypatch.setattr(staying.scopes, "open_main_graph", None)  # which takes longer than all else
+    found = change(source, types("float16"))
+    assert (
+        ("GlobalAveragePool", f"it adds up {size * size} numbers") in {(k.op, k.why) for k in found.types.kept}
+    ) == kept
