@@ -16,7 +16,7 @@ from opshift.passes.errors import group_refusals
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.pieces import Pieces
 from opshift.verification.pieces import find_counterparts
-from opshift.verification.verdict import Verification, describe_second_engine
+from opshift.verification.verdict import Verification
 
 _MOST_DRAWN, _MOST_NODES = 24, 14
 _STYLE = """
@@ -184,7 +184,6 @@ def _regions(proved: Verification) -> Iterable[str]:
         cells = (what[:200], str(region.places), ran)
         rows.append((*map(escape, cells), _bar(region.difference, region.allowed), escape(said)))
     yield _bars(("change", "places", "tested on", "difference", "verdict"), rows)
-    yield from (f"<p>{escape(line)}</p>" for line in describe_second_engine(proved))
 
 
 def _bars(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

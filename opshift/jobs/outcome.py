@@ -12,7 +12,6 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass, field
-from opshift.verification.verdict import describe_second_engine as describe_second_engine
 from opshift.verification.verdict import list_measurements as list_measurements
 from opshift.verification.verdict import several as several
 from opshift.verification.verdict import text as text
@@ -152,7 +151,7 @@ def proof_details(found: Verification) -> list[str]:
         how = "same bits" if region.is_same else apart
         ran = f"{several(region.runs, 'input')}{'' if region.captured else ', drawn only'}"
         rows.append(f"{what}: {region.status}, {count}, {ran}, {how}" if region.runs else f"{what}: {region.status}")
-    return [*rows, *describe_second_engine(found)]
+    return rows
 
 
 def _operators(ops: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from opshift.verification.bounds import (
     SAME,
     Closeness,
     Runs,
+    compare,
     identical,
     is_all_nan,
     is_float,
@@ -76,10 +77,6 @@ _BLIND = frozenset(
     ["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "BatchNormalization", "Dropout", "Scan"]
 )
 """Operators that onnx.reference runs as they are now, whatever version the model asks for."""
-_SAMPLE = 1 << 15
-"""Elements that a part reads, up to which onnx.reference runs it as a second engine."""
-_SECOND, _MOMENT, _BRIEF = 0.1, 0.2, 0.2
-"""The share of time that the second engine may take, the seconds that it always has, and those for one run."""
 _NAN = "its results were NaN in each run"
 _WIDENED = 64
 """Steps by which a region is widened at most."""
@@ -136,17 +133,6 @@ class Manner:
     promise: bool = True
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """A run of both sides: what they were given, and what the first one made of it."""
-
-    pair: Pair
-    values: Feeds
-    feeds: Sequence[Feeds]
-    expected: Sequence[Any]
-    label: str
-
-
 @dataclass
 class _Kind:
     """Regions that differ only in names, weights and types."""
@@ -164,8 +150,6 @@ class _Kind:
     broken: str = ""  # how onnx.reference fails on the second side, which it may do on a valid model
     engines: set[str] = field(default_factory=set)
     late: int = 0
-    sample: _Sample | None = None
-    second: str = ""
     slowest: float = 0.0
     is_lacking: bool = False
 
@@ -224,13 +208,11 @@ class Prover:
             pairs.append((pair, kind))
         if not pairs:
             return []
-        started = process_time()
         progress.tell("run changed parts", 0, len(kinds))
         for number, run in enumerate(self._runs):
             for pair, kind, values in self._capture_inputs(pairs, run):
                 self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
-        self._run_samples_in_reference(list(kinds.values()), process_time() - started)
         self.late |= {kind.pair.region.outputs[0]: kind.late for kind in kinds.values() if kind.late and kind.runs}
         findings = [self._make_finding(kind) for kind in kinds.values()]
         failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
@@ -629,12 +611,8 @@ class Prover:
             return self._judge_samples(pair, kind, feeds)
         if how == FAR:
             actual = list(map(_where_finite, expected, actual))
-        sample = kind.sample
-        if sample is None and how == ORDINARY and sum(map(_size, feeds)) <= _SAMPLE:
-            sample = _Sample(pair, values, feeds, expected, label)
         worst = SAME
         if all(map(identical, expected, actual)):
-            kind.sample = sample
             return worst
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
         moved: list[Sequence[Any]] | None = None
@@ -672,7 +650,6 @@ class Prover:
             worst = worst.worse(replace(one, place=place))
         if worst.why and len(kind.engines) > 1:
             return self._compare_in_one_engine(pair, kind, feeds, expected, actual, worst)
-        kind.sample = kind.sample if worst.why else sample
         kind.closeness = kind.closeness.worse(replace(worst, why=""))
         return worst
 
@@ -703,44 +680,6 @@ class Prover:
             kind.why = "the engines disagree on the same part"
             return None
         return found
-
-    def _run_samples_in_reference(self, kinds: Sequence[_Kind], seconds: float) -> None:
-        """Run one set of inputs of each kind in onnx.reference, too, as onnxruntime may be wrong.
-
-        Runs at the end, for a share of the seconds that all else took.
-        """
-        import onnx.reference  # noqa: F401  # which takes longer than a run may
-
-        until = process_time() + max(_MOMENT, _SECOND * seconds)
-        for kind in kinds:
-            if process_time() > until:
-                break
-            is_proved = kind.runs and not kind.failures and kind.engines == {OnnxRuntime.engine}
-            if kind.sample and is_proved and _is_for_reference(kind):
-                with suppress(EngineError):
-                    self._judge_in_reference(kind, kind.sample)
-
-    def _judge_in_reference(self, kind: _Kind, sample: _Sample) -> None:
-        """Compare both sides in onnx.reference; a difference counts if it agrees with onnxruntime on the first side."""
-        pair, feeds = sample.pair, sample.feeds
-
-        def run() -> list[list[Any]]:
-            models = [Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2)]
-            return [model.run(given) for model, given in zip(models, feeds, strict=True)]
-
-        one, other = call_within(_BRIEF, run)
-        how = {"step": _quantization_step(pair, feeds), "magnitude": _magnitude(sample.values), "drawn": True}
-        why = _differ(one, other, **how)
-        if not why:
-            kind.second = Reference.engine
-        elif _differ(sample.expected, one, **how):
-            self.remarks.append(
-                f'"{pair.region.outputs[0]}" may differ in other engines: onnxruntime and onnx.reference disagree on '
-                f"this part of the first model; in onnx.reference, {why}"
-            )
-        else:
-            found = Closeness(f"{why} in onnx.reference (not in onnxruntime)")
-            kind.failures.append(self._describe_failure(pair.region, sample.label, found, sample.values))
 
     def _grade(self, kind: _Kind) -> str:
         return self._manner.grade if len(kind.engines) < 2 else "close"
@@ -851,7 +790,6 @@ class Prover:
             kind.closeness.is_same,
             why=kind.broken or ("" if kind.runs else kind.why),
             engines=" and ".join(sorted(kind.engines)),
-            second=kind.second,
         )
         if not kind.failures:
             return finding
@@ -981,10 +919,9 @@ def _where_finite(before: Any, after: Any) -> Any:
     return np.where(np.isfinite(before), after, before)
 
 
-def _differ(one: Sequence[Any], other: Sequence[Any], **how: Any) -> str:
-    """Say how two runs differ by more than rounding; empty where they do not."""
-    found = (judge(Runs(a, b, **how), "close").why for a, b in zip(one, other, strict=True))
-    return next(filter(None, found), "")
+def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two runs differ by more than rounding."""
+    return any(compare(a, b, "close").why for a, b in zip(one, other, strict=True))
 
 
 def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
@@ -1081,21 +1018,6 @@ def _is_blind(kind: _Kind) -> bool:
         return False
     versions = _find_blind_operators(kind)
     return versions[0] != versions[1] or (len(kind.engines) > 1 and bool(versions[0]))
-
-
-def _is_for_reference(kind: _Kind) -> bool:
-    """Whether onnx.reference runs all of a kind by the version that is asked for, without functions and subgraphs.
-
-    It ignores defaults of function attributes, and a Loop around ScatterElements changes what it read before.
-    """
-    one, other = _find_blind_operators(kind)
-    is_plain = all(len(list(bodies(part.model))) == 1 for part in (kind.pair.before, kind.pair.after))
-    is_plain &= not find_scores(kind.pair.before.model)  # labels may differ where scores tie
-    return one == other and is_plain and all((since or 0) >= _AS_NOW for _, since in one)
-
-
-_AS_NOW = 13
-"""The opset from which on `_BLIND` operators are mostly what they are now."""
 
 
 def _find_blind_operators(kind: _Kind) -> list[set[tuple[str, int | None]]]:

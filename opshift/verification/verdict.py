@@ -74,7 +74,6 @@ class Finding:
         label: which inputs tell a difference.
         why: what differs, or why nothing was run.
         engines: what ran them.
-        second: another engine that ran one set of inputs, and agrees.
         is_reached: whether each run of the whole models reaches it, as it lies in no branch of an If.
     """
 
@@ -93,7 +92,6 @@ class Finding:
     label: str = ""
     why: str = ""
     engines: str = ""
-    second: str = ""
     is_reached: bool = True
 
 
@@ -177,14 +175,6 @@ def text(name: str | bytes) -> str:
 def several(count: int, noun: str) -> str:
     """Write a number and a noun: `1 run`, `3 runs`."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
-
-
-def describe_second_engine(found: Verification) -> list[str]:
-    """Write one line on the kinds of changed parts that a second engine ran, too. Printed with `-v`, and in reports."""
-    engines = {region.second for region in found.regions} - {""}
-    count = sum(bool(region.second) for region in found.regions)
-    kinds = several(len(found.regions), "kind")
-    return [f"{engine} computes the same in {count} of {kinds} of changed parts" for engine in engines]
 
 
 _SHOWN = 8  # inputs of a run
