@@ -200,10 +200,6 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, in_copies: boo
     whole.feeds = [interfaces.round_inputs(fed.given, cast) for fed in runs]
     expected = [fed.outputs for fed in runs]
     names = [value.name for value in before.model.graph.output]
-    for given in _second_steps(before.model, whole.feeds, expected):
-        with suppress(EngineError):
-            expected.append(first.run(given))
-            whole.feeds.append(given)
     try:
         second = after.open()
     except EngineError as error:
@@ -532,45 +528,6 @@ def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
     with suppress(EngineError):
         return [fed.given for fed in feeding.running(side, side.open().run, wanted)]
     return []
-
-
-# --- states ---------------------------------------------------------------------------------------------------
-
-_STATE = re.compile(r"(present|past|new|next|prev(ious)?|out(put)?|in(put)?|state)|[^a-z0-9]+|n$|\d+$")
-
-
-def _second_steps(
-    model: ModelProto, feeds: Sequence[Mapping[str, Any]], outputs: Sequence[Sequence[Any]]
-) -> list[dict[str, Any]]:
-    """Run the first inputs again with the states of the first run: `stateN` for `state`, `present` for `past`."""
-    if not feeds:
-        return []
-    names = [value.name for value in model.graph.output]
-    given, first_outputs = feeds[0], dict(zip(names, outputs[0], strict=True))
-    states: dict[str, Any] = {}
-    for name, value in given.items():
-        for output, result in first_outputs.items():
-            alike = getattr(result, "dtype", None) == getattr(value, "dtype", ()) and result.ndim == value.ndim
-            if alike and bounds.is_float(value) and _is_state(name, output) and name not in states:
-                states[name] = result
-    return [{**given, **states}] if states else []
-
-
-def _is_state(given: str, made: str) -> bool:
-    """Whether an output is the next value of an input, by their names. Asked for each pair of input and output."""
-    one, other = given.lower(), made.lower()
-    if not any(word in one + other for word in ("state", "past", "present", "prev", "cache", "hidden", "mem")):
-        plain = re.sub(r"_?(out(put)?|n|next|new)$", "", other)
-        return (
-            plain in ("h", "c", "hn", "cn")
-            and plain[:1] == re.sub(r"_?(in(put)?|0|prev)$", "", one)[:1]
-            and len(one) < 8
-        )
-    return _STATE.sub("", one) == _STATE.sub("", other) and _digits(one) == _digits(other)
-
-
-def _digits(name: str) -> list[str]:
-    return re.findall(r"\d+", name)
 
 
 # --- loops ----------------------------------------------------------------------------------------------------

@@ -202,39 +202,6 @@ def test_a_slow_reference_does_not_take_for_ever(monkeypatch):
     assert run("y = Exp(x)", "y = Exp(x)").engine == ""
 
 
-# --- states ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "made", "is_state"),
-    [
-        ("state", "stateN", True),
-        ("state", "new_state", True),
-        ("past_key_0", "present_key_0", True),
-        ("past_key_0", "present_key_1", False),
-        ("past_key_values.3.value", "present.3.value", False),
-        ("h0", "hn", True),
-        ("c0", "cn", True),
-        ("h0", "cn", False),
-        ("hidden_in", "hidden_out", True),
-        ("cache_k", "cache_v", False),
-        ("x", "y", False),
-        ("image", "scores", False),
-    ],
-)
-def test_which_output_is_the_next_state(given, made, is_state):
-    assert whole._is_state(given, made) is is_state
-
-
-def test_a_second_step_is_given_the_state_of_the_first():
-    io = {"inputs": "float[2,4] x, float[2,4] state", "outputs": "float[2,4] y, float[2,4] stateN"}
-    body = "h = Mul(state, k) stateN = Add(h, x) y = Tanh(stateN)"
-    found = run(body, body, constants="float k = {0.5}", **io)
-    first, last = found.feeds[0], found.feeds[-1]
-    np.testing.assert_array_equal(last["x"], first["x"])
-    np.testing.assert_allclose(last["state"], first["state"] / 2 + first["x"], rtol=1e-6)
-
-
 # --- outputs -------------------------------------------------------------------------------------------------------
 
 
