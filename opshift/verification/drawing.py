@@ -418,18 +418,6 @@ def _find_inputs_used_as_places(parts: Sequence[ModelProto], without: Collection
     return used
 
 
-_FIXED_LINES: dict[str, tuple[float, ...]] = {
-    "HardSwish": (-3.0, 3.0),
-    "HardSigmoid": (-2.5, 2.5),
-    "Shrink": (-0.5, 0.5),
-    "ThresholdedRelu": (1.0,),
-    "Softplus": (20.0, -20.0),
-    "Gelu": (-4.0, 4.0),
-    "Erf": (-3.0, 3.0),
-    "Sigmoid": (-16.0, 16.0),
-    "Tanh": (-8.0, 8.0),
-    "Mish": (-15.0, 15.0),
-}
 _UNDECIDED = ("epsilon", "momentum", "p", "spatial_scale", "extrapolation_value", "cubic_coeff_a")
 
 
@@ -462,7 +450,6 @@ def _find_thresholds(model: ModelProto, weights: Feeds) -> Iterator[float]:
                 yield from (float(v) for v in values.reshape(-1)[:16] if np.isfinite(v) and abs(v) < 1e30)
         for node in body.node:
             ops.add(node.op_type)
-            yield from _FIXED_LINES.get(node.op_type, ())
             for attribute in node.attribute:
                 if attribute.HasField("f") and attribute.name not in _UNDECIDED and abs(attribute.f) < 1e30:
                     yield from (attribute.f, -attribute.f)

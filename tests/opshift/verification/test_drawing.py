@@ -64,7 +64,6 @@ def numbers(found, name="x"):
     ("body", "lines"),
     [
         ("y = Clip(x, low, high)", [-2.25, 5.5]),
-        ("y = HardSwish(x)", [-3, 3]),
         ("y = ThresholdedRelu<alpha = 3.25>(x)", [3.25]),
         ("y = Shrink<lambd = 0.75>(x)", [0.75, -0.75]),
         ("c = Greater(x, high) y = Cast<to = 1>(c)", [5.5]),
