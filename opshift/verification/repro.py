@@ -1,21 +1,16 @@
-"""Write the smallest pair of models that still differs, with inputs, outputs and a command.
-
-Weights that both models have are taken out, if the pair also differs with others drawn like them.
-"""
+"""Write the smallest pair of models that still differs, with inputs, outputs and a command."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opshift.files import external, stripping
-from opshift.files.writing import scratch, writing
-from opshift.passes.errors import InvalidModel
-from opshift.passes.model.messages import ModelProto, TypeProto
+from opshift.files import external
+from opshift.files.writing import writing
+from opshift.passes.model.messages import TypeProto
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.records import replace
-from opshift.verification.bounds import compare
 from opshift.verification.engines import EngineError
 from opshift.verification.parts import type_of
 from opshift.verification.proof import Failure
@@ -23,8 +18,6 @@ from opshift.verification.side import Side
 
 COMMAND = "opshift verify before.onnx after.onnx"
 GIVEN = "--inputs inputs"
-FILL = "opshift fill {0}.onnx {0}-filled.onnx"
-FILLED = "opshift verify before-filled.onnx after-filled.onnx"
 
 
 def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
@@ -47,8 +40,6 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
             side.model.graph.output[0].type.CopyFrom(type_of(value, is_fixed=True))
     except (EngineError, ValueError):  # or it has no type that a model could declare
         return False
-    stripped, drawn_outputs = _without_weights(sides, failure.values)
-    outputs = drawn_outputs or outputs
     read = {value.name for side in sides for value in side.model.graph.input}
     given = {name: value for name, value in failure.values.items() if name in read}
     with writing(place):
@@ -56,34 +47,11 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
         if given:  # what differs may be a constant
             write_tensors(place / "inputs", "input", given)
         for side, name, value in zip(sides, ("before", "after"), outputs, strict=True):
-            model = stripped.get(name, side.model)
-            (place / f"{name}.onnx").write_bytes(model.SerializeToString())
+            (place / f"{name}.onnx").write_bytes(side.model.SerializeToString())
             write_tensors(place / f"outputs-{name}", "output", {tensor: value})
-        command = f"{FILLED if stripped else COMMAND}{f' {GIVEN}' if given else ''}"
-        lines = [*(FILL.format(name) for name in stripped), command]
-        (place / "command.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+        command = f"{COMMAND} {GIVEN}\n" if given else f"{COMMAND}\n"
+        (place / "command.txt").write_text(command, encoding="utf-8", newline="\n")
     return True
-
-
-def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[dict[str, ModelProto], list[Any]]:
-    """Try drawn weights in place of those that both models share, so that the folder stays small; empty if the
-    models agree with them. Used for `--repro`.
-    """
-    stripped = stripping.strip_alike([side.model for side in sides])
-    if not stripped:
-        return {}, []
-    outputs: list[Any] = []
-    try:
-        for side, model in zip(sides, stripped, strict=True):
-            with scratch() as folder:
-                filled, _ = stripping.fill(model, Path(folder))
-                whole = external.runnable(filled, folder, embedded=True)
-                outputs.append(replace(side, model=whole).open().run(values)[0])
-    except (EngineError, InvalidModel):
-        return {}, []
-    if not compare(outputs[0], outputs[1], "close").why:
-        return {}, []
-    return dict(zip(("before", "after"), stripped, strict=True)), outputs
 
 
 def _cut_out(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
