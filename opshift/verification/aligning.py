@@ -12,7 +12,7 @@ from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import may_hold, own_names, subgraphs, with_nested
 from opshift.passes.records import replace
-from opshift.verification.parts import rename
+from opshift.verification.parts import rename, rename_values
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
 
@@ -54,7 +54,7 @@ def align(before: Body, after: Body) -> Side:
     names = {other: one for other, one in pairs.items() if other != one and one not in inside}
     gone = set(names.values()).intersection(theirs).difference(names)
     names |= {name: f"{name}~second" for name in gone}
-    return replace(after.side, model=_rename_all(after.side.model, names)) if names else after.side
+    return replace(after.side, model=rename_values(after.side.model, names)) if names else after.side
 
 
 def _number_values(body: Body, numbers: dict[Any, int]) -> dict[str, int]:
@@ -132,18 +132,3 @@ def _names_inside(model: ModelProto) -> Iterator[str]:
         for _, _, graph in subgraphs(node) if may_hold(node) else ():
             for inner in with_nested([graph]):
                 yield from own_names(inner)
-
-
-def _rename_all(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
-    made = ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
-    for node in graph.node:
-        rename(node, names)
-    for tensor in graph.initializer:
-        tensor.name = names.get(tensor.name, tensor.name)
-    for value in graph.value_info:
-        value.name = names.get(value.name, value.name)
-    for sparse in graph.sparse_initializer:
-        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
-    return made

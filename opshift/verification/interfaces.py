@@ -11,7 +11,7 @@ from opshift.passes.model.traversal import bodies, own_names
 from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
 from opshift.verification.feeding.asked import Asked
-from opshift.verification.parts import rename
+from opshift.verification.parts import rename_values
 from opshift.verification.side import Side
 
 _FLOATS = (TensorProto.DOUBLE, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -114,7 +114,8 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
         if moved:
             remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])} (--map A=B says otherwise)")
     if names:
-        model = _rename_values(model, names)
+        taken = own_names(model.graph) & set(names.values()) - set(names)
+        model = rename_values(model, {**names, **{name: f"{name}~other" for name in taken}})
     order = [value.name for value in before.model.graph.output]
     if [value.name for value in model.graph.output] != order:
         renamed = ModelProto()
@@ -177,22 +178,3 @@ def _pair_up(
 def _element(kind: str) -> str:
     """The type of a value without its sizes."""
     return kind.partition("[")[0]
-
-
-def _rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
-    """Copy a model with other names for values; a name that is taken already gets a suffix.
-
-    Runs before the models are compared.
-    """
-    renamed = ModelProto()
-    renamed.CopyFrom(model)
-    graph = renamed.graph
-    taken = own_names(graph) & set(names.values()) - set(names)
-    whole = {**names, **{name: f"{name}~other" for name in taken}}
-    for node in graph.node:
-        rename(node, whole)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        value.name = whole.get(value.name, value.name)
-    for tensor in graph.initializer:
-        tensor.name = whole.get(tensor.name, tensor.name)
-    return renamed

@@ -159,6 +159,22 @@ def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
         value.name = names.get(value.name, value.name)
 
 
+def rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
+    """Copy a model with other names for values of its main graph."""
+    renamed = ModelProto()
+    renamed.CopyFrom(model)
+    graph = renamed.graph
+    for node in graph.node:
+        rename(node, names)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        value.name = names.get(value.name, value.name)
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+    return renamed
+
+
 def type_of(value: Any, *, is_fixed: bool = False) -> TypeProto:
     """The ONNX type of an engine's value, with open sizes unless they are fixed; raises `ValueError` if it has none."""
     from onnx import helper
