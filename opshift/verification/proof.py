@@ -702,7 +702,7 @@ class Prover:
         for which in range(2):
             model = random_operators.remove_seeds(pair.with_types(which, _types(pair, which, feeds[which])))
             try:
-                samples.append(random_operators.collect_samples(_open_part(model), feeds[which], 0))
+                samples.append(random_operators.collect_samples(_open_part(model), feeds[which]))
             except EngineError as error:
                 return Closeness(f"cannot be run again: {error}", is_same=False)
         for one, other in zip(*samples, strict=True):

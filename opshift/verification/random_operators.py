@@ -56,13 +56,13 @@ _ENOUGH, _MOST = 1024, 32
 """How many numbers are drawn where a run yields fewer, and in how many runs at most."""
 
 
-def collect_samples(session: Session, given: Feeds, known: int) -> list[Any]:
+def collect_samples(session: Session, given: Feeds) -> list[Any]:
     """Collect the numbers of each generator over a few runs."""
     import numpy as np
 
-    runs = [session.run(given)[known:]]
+    runs = [session.run(given)]
     while len(runs) < _MOST and min(map(np.size, runs[0]), default=_ENOUGH) * len(runs) < _ENOUGH:
-        runs.append(session.run(given)[known:])
+        runs.append(session.run(given))
     return [np.concatenate([np.ravel(drawn) for drawn in each]) for each in zip(*runs, strict=True)]
 
 

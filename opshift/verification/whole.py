@@ -260,7 +260,7 @@ def _find_unfilled_windows(side: Side, feeds: Sequence[Mapping[str, Any]]) -> li
     largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
     sizes = {name: value.shape for name, value in largest.items() if hasattr(value, "shape")}
     seen = windows.infer_shapes(side.model, side.folder, sizes, [window.value for window in wide]) if wide else {}
-    names = windows.unfilled_windows(side.model, [seen])
+    names = [str(window) for window in wide if window.lacking(seen.get(window.value, ()))]
     if not names:
         return []
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -46,19 +46,6 @@ class Choice:
     seed: int = 0
 
 
-def undrawable(taken: Mapping[str, TypeProto]) -> str:
-    """Say why no values of these types can be drawn; empty where some can. Asked before inputs are drawn."""
-    axes = max((_count_axes(value_type) for value_type in taken.values()), default=0)
-    return f"an input has {axes} dimensions" if axes > AXES else ""
-
-
-def _count_axes(value_type: TypeProto) -> int:
-    """Count the axes of a tensor, or of the tensors in a sequence. Very deep types are not drawn."""
-    while value_type.WhichOneof("value") == "sequence_type":
-        value_type = value_type.sequence_type.elem_type
-    return len(tensor(value_type).shape.dim)
-
-
 def draw(
     taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
 ) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from opshift.verification import isolation, trees
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import files
 from opshift.verification.feeding.asked import Asked
-from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
+from opshift.verification.feeding.filling import FALLBACKS, Choice
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Run, Search, name_nodes_by_number
 from opshift.verification.feeding.sizes import BATCH, Plan, roles, unite
@@ -61,7 +61,7 @@ def running(
     """Yield sets of inputs that a model runs on, with its outputs. Every proof begins with this.
 
     The first two sets differ in every dynamic size. A set whose float outputs are all NaN is used only if no other is
-    found. Windows larger than their feature map are reported by `windows.unfilled_windows`.
+    found.
 
     Args:
         side: the model, and the engine that runs it.
@@ -163,9 +163,7 @@ def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
     """
-    wanted, nothing_fits = problem.wanted, f"{side.engine_name}: found no inputs that the first model accepts"
-    if why := undrawable(problem.taken):
-        raise EngineError(f"{nothing_fits}: {why}")
+    wanted, why = problem.wanted, ""
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     plan, bases, fits = _plan(side, problem), dict[int, Choice](), list[Choice]()
     count = wanted.runs or (3 if problem.open_dims() else 2)
@@ -193,7 +191,7 @@ def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[
             fits.append(fed.choice)
             yield fed
     if not fits:
-        raise EngineError(f"{nothing_fits}: {why}")
+        raise EngineError(f"{side.engine_name}: found no inputs that the first model accepts: {why}")
     if not wanted.runs and trees.is_classical(side.model):
         yield from _feed_many_rows(problem, run, plan, fits[0])
 

@@ -51,19 +51,6 @@ def windows(model: ModelProto) -> list[Window]:
     return [window for window in candidates if window is not None and max(window.sizes, default=0) > 1]
 
 
-def unfilled_windows(model: ModelProto, shapes_seen: Iterable[Mapping[str, Sequence[int]]]) -> list[str]:
-    """Name the operators whose window was larger than its feature map in each run, as `Conv "name"`.
-
-    `shapes_seen` has the shapes of values by name, for each run: those of `Window.value` for all `windows`.
-    """
-    runs = list(shapes_seen)
-    return [
-        str(window)
-        for window in windows(model)
-        if runs and all(window.value in shapes and window.lacking(shapes[window.value]) for shapes in runs)
-    ]
-
-
 def infer_shapes(
     model: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]], names: Iterable[str]
 ) -> dict[str, list[Any]]:

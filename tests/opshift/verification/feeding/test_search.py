@@ -171,24 +171,6 @@ def test_sizes_are_not_looked_for_where_they_cannot_help():
     assert "found no inputs that the first model accepts, at any size" in found.why
 
 
-@pytest.mark.parametrize(
-    ("held", "y"),
-    [
-        ("float{} x", "y = Size(x)"),
-        ("seq(float{}) x", "y = SequenceLength(x)"),
-        ("optional(float{}) x", "y = OptionalHasElement(x)"),
-    ],
-)
-def test_more_axes_than_an_array_has_are_not_looked_for(held, y, monkeypatch):
-    monkeypatch.setattr(search.Search, "find", lambda *_: pytest.fail("no size would fit"))
-    output = "bool y" if held.startswith("optional") else "int64 y"
-    for axes, engine in ((32, "onnxruntime"), (33, "")):
-        source = model(y, 18, inputs=held.format([1] * axes), outputs=output)
-        found = opshift.verify(source, source)
-        assert (found.status, found.engine) == ("equal", engine), found.why
-    assert "an input has 33 dimensions" in found.why
-
-
 def test_a_try_that_ends_the_process_is_no_fit(monkeypatch):
     monkeypatch.setattr(search.Search, "find", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
     source = model("y = Reshape(x, s)", 17, inputs="float[N] x", outputs="float y", constants="int64[2] s = {-1, 7}")
