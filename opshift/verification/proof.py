@@ -413,11 +413,7 @@ class Prover:
                 if drawn.remark:
                     self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
                 done += 1
-                is_tiny = drawn.label == TINY and not self._manner.promise
-                if closeness.why and is_tiny and _is_close_in_float64(kind, closeness):
-                    name = kind.pair.region.outputs[0]
-                    self.remarks.append(f'"{name}" is less exact for tiny numbers: {closeness.why}')
-                elif closeness.why:
+                if closeness.why:
                     return drawn.label, closeness, drawn.feeds
         return None
 
@@ -994,12 +990,6 @@ def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
                 if value is not None and not 0 < value.max(initial=0) - value.min(initial=0) < math.inf:
                     return True
     return False
-
-
-def _is_close_in_float64(kind: _Kind, found: Closeness) -> bool:
-    """Whether both sides ran in float64 and were not told apart there."""
-    sides = {key[0] for key, session in kind.sessions.items() if key[1] == "wide" and session is not None}
-    return len(sides) == 2 and "in float64" not in found.why
 
 
 def _magnitude(values: Mapping[str, Any]) -> float:
