@@ -8,9 +8,6 @@ from typing import Any
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies
 
-_NARROW = (TensorProto.BFLOAT16, TensorProto.FLOAT16, TensorProto.FLOAT)
-
-
 _UNITS = {
     "bfloat16": 2.0**-7,
     "float4_e2m1fn": 2.0**-1,
@@ -31,27 +28,20 @@ def unit(dtype: Any) -> float:
     return float(np.finfo(dtype).eps) if known is None else known
 
 
-def narrowest(model: ModelProto, *, computed: bool) -> int:
-    """Find the narrowest float type of a model's weights, or, if `computed`, of its computations.
-
-    Decides whether a model is rounded after every node.
-    """
+def _computes_in_float16(model: ModelProto) -> bool:
+    """Whether float16 is the narrowest float type of inputs, weights, and what casts yield to other nodes."""
     elem_types: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):
             elem_types.update(tensor.data_type for tensor in body.initializer)
-        casts: list[tuple[int, NodeProto]] = []
+        used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
         for node in body.node:
             for attribute in node.attribute:
-                name = attribute.name
-                if name == "value" and attribute.HasField("t"):
+                if attribute.name == "value" and attribute.HasField("t"):
                     elem_types.add(attribute.t.data_type)
-                elif name == "to" and computed and attribute.i in _NARROW:
-                    casts.append((attribute.i, node))
-        if any(elem_type not in elem_types for elem_type, _ in casts):
-            used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
-            elem_types.update(elem_type for elem_type, node in casts if used.intersection(node.output))
-    return next((elem_type for elem_type in _NARROW if elem_type in elem_types), TensorProto.DOUBLE)
+                elif attribute.name == "to" and used.intersection(node.output):
+                    elem_types.add(attribute.i)
+    return TensorProto.FLOAT16 in elem_types and TensorProto.BFLOAT16 not in elem_types
 
 
 def as_written(model: ModelProto) -> ModelProto:
@@ -60,7 +50,7 @@ def as_written(model: ModelProto) -> ModelProto:
     On a CPU, onnxruntime computes float16 nodes in float32, and drops the rounding between two of them. Identity has a
     kernel for float16, but onnxruntime uses it only where two of them follow each other. Other models are returned.
     """
-    if narrowest(model, computed=True) != TensorProto.FLOAT16:
+    if not _computes_in_float16(model):
         return model
     rounded = ModelProto()
     rounded.CopyFrom(model)
