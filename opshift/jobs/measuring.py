@@ -84,8 +84,8 @@ class Deviation:
         same: the rows in which the same element is the largest.
         rows: how many rows there are.
         why: what cannot be compared.
-        noise: the squares of differences, added up, in the worst run; of integers, how many differ in all.
-        signal: the squares of the output in that run; of integers, how many there are.
+        noise: the squares of differences, added up so that each run counts alike; of integers, how many differ.
+        signal: the squares of the output; of integers, how many there are.
     """
 
     output: str
@@ -645,16 +645,16 @@ class _Settling:
 
 
 def _combine(runs: Sequence[Deviation]) -> Deviation:
-    """Combine what was seen of an output in several runs: the error is that of the worst one.
+    """Combine what was seen of an output in several runs, each of which counts alike.
 
     Loud outputs of one run would hide the error of quiet ones. One much quieter than others is measured by those.
     """
     joined = functools.reduce(Deviation.join, runs)
-    if joined.counted:
+    if joined.counted or not joined.signal:
         return joined
     least = _QUIET**2 * max(each.signal for each in runs)
-    worst = max((replace(each, signal=max(each.signal, least)) for each in runs), key=lambda each: each.error)
-    return replace(joined, noise=worst.noise, signal=worst.signal)
+    shares = [each.noise / max(each.signal, least) for each in runs]
+    return replace(joined, noise=joined.signal * sum(shares) / len(shares))
 
 
 def _find_sigmoids(model: ModelProto) -> set[str]:

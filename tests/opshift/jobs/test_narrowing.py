@@ -116,11 +116,15 @@ def test_of_integers_the_share_that_differs():
     assert deviation("y", np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5]), 0.01).error == 0.25
 
 
-def test_the_error_is_that_of_the_worst_run():
+def test_each_run_counts_alike():
     loud, quiet, silent = (deviation("y", np.array([one]), np.array([one + 0.02]), 0.01) for one in (10.0, 2.0, 0.001))
-    assert _combine([loud, quiet]).error == pytest.approx(0.01)
-    assert _combine([loud, silent]).error == pytest.approx(0.02), "as if it were a tenth of the loud one"
+    assert _combine([loud]).error == pytest.approx(0.002)
+    assert _combine([loud, quiet]).error == pytest.approx(np.sqrt((0.002**2 + 0.01**2) / 2))
+    assert _combine([loud, silent]).error == pytest.approx(np.sqrt((0.002**2 + 0.02**2) / 2)), "a tenth of the loud one"
     assert _combine([loud, quiet, silent]).largest == pytest.approx(0.02)
+    nothing = deviation("y", np.zeros(1), np.zeros(1), 0.01)
+    assert (_combine([nothing, nothing]).error, _combine([loud, nothing]).error) == (0, pytest.approx(0.002 / 2**0.5))
+    assert _combine([nothing, deviation("y", np.zeros(1), np.ones(1), 0.01)]).error == np.inf
 
 
 def test_a_detector_that_finds_nothing_becomes_narrow(source):
