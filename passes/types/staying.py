@@ -636,9 +636,10 @@ class Staying:
             return
         seen = self.range(place.find(node.input[1])) if len(node.input) > 1 else None
         if node.op_type == "GridSample":
-            variable = place.groups[index].get("T2")
-            if variable is not None:
-                self.problem.stay(variable, "it says where an image is sampled")
+            grid = place.find(node.input[1])  # which may be of either type, whatever the image is
+            maker = grid.place.nodes[grid.maker] if grid is not None and grid.maker >= 0 else None
+            if grid is not None and maker is not None and maker.op_type not in HEAVY:
+                self.value(grid, "it says where an image is sampled")
         elif seen is None or seen.most * self._head > _COORDINATES:
             self.node(place, index, "its boxes are coordinates, which are rounded")
 

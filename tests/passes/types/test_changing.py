@@ -4,9 +4,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from opshift.passes.records import replace
 from opshift.passes.types import constants, staying
 from opshift.passes.types.changing import change
-from opshift.passes.types.wanted import types
+from opshift.passes.types.wanted import Range, Seen, types
 
 from tests.support import model
 
@@ -242,3 +243,34 @@ def test_sums_of_many_numbers_are_found_by_declared_sizes_or_by_inference(declar
     assert (
         ("GlobalAveragePool", f"it adds up {size * size} numbers") in {(k.op, k.why) for k in found.types.kept}
     ) == kept
+
+
+@pytest.mark.parametrize(("scale", "kept"), [(1e-6, True), (0.01, False)])
+def test_a_scale_among_the_least_numbers_keeps_its_type(scale, kept):
+    """1e-6 is 17 steps of 6e-8 in float16: the nearest is 1.3 % away."""
+    body = "a = DequantizeLinear(q, s) y = MatMul(x, a)"
+    source = weighted(body, q=np.ones((4, 4), np.int8), s=np.array(scale, np.float32))
+    source.opset_import[0].version = 19
+    found = change(source, types("float16"))
+    held = {tensor.name: tensor.data_type for tensor in found.model.graph.initializer}
+    assert (held.get("s") == TensorProto.FLOAT) == kept
+    assert any(each.why == "its scale loses precision in float16" for each in found.types.kept) == kept
+
+
+def test_where_an_image_is_sampled_stays_float32():
+    body = "a = Relu(x) b = Tanh(g) y = GridSample(a, b)"
+    source = model(body, 16, inputs="float[1,1,512,512] x, float[1,9,9,2] g", outputs="float[1,1,9,9] y")
+    made = change(source, types("float16")).model
+    sample = next(node for node in made.graph.node if node.op_type == "GridSample")
+    half = {node.output[0] for node in made.graph.node if node.op_type == "Cast" and node.attribute[0].i == 10}
+    assert sample.input[1] == "b"
+    assert not half & {"g/float16", "b"}
+
+
+@pytest.mark.parametrize(("most", "kept"), [(500.0, True), (10.0, False)])
+def test_boxes_in_pixels_stay_float32(most, kept):
+    body = "a = Relu(x) c = Abs(r) y = RoiAlign<output_height=2, output_width=2>(a, c, i)"
+    source = model(body, 16, inputs="float[1,1,64,64] x, float[3,4] r, int64[3] i", outputs="float[3,1,2,2] y")
+    seen = Seen({"r": Range(most), "c": Range(most)})
+    found = change(source, replace(types("float16"), seen=seen))
+    assert any(each.op == "RoiAlign" and "coordinates" in each.why for each in found.types.kept) == kept
