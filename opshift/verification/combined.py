@@ -38,7 +38,6 @@ def verify_sides(
     wanted: Asked = DRAWN,
     plain: bool = True,
     promise: bool = False,
-    in_copies: bool = False,
     rounded_to: int = 0,
 ) -> Verification:
     """Compare two models; `grade` sets how far apart they may be (see `opshift.verification.bounds`).
@@ -49,7 +48,6 @@ def verify_sides(
         wanted: what the user says of inputs, engines and tolerances.
         plain: whether nothing was folded or optimized, so that NaN and infinities decide where the grade is exact.
         promise: whether values of one name are the same value, as in what opshift made; else names are proposals.
-        in_copies: whether the first model runs in copies of this process; a try without them ended in a crash.
         rounded_to: the type in which the first model computes, and that a wider one carries in the second; else 0.
     """
     before, after = (replace(side, model=bound_loops(side.model)) for side in (before, after))
@@ -60,7 +58,7 @@ def verify_sides(
     if missing:
         return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
-    whole = run_whole(before, after, grade, wanted, in_copies=in_copies, rounded_to=rounded_to)
+    whole = run_whole(before, after, grade, wanted, rounded_to=rounded_to)
     if wanted.sets and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
     fails = whole.is_different and whole.why.startswith("the second model")

@@ -43,13 +43,7 @@ def verify_apart(
     how: dict[str, Any] = {"grade": grade, "wanted": wanted, "plain": plain, "promise": promise}
     how |= {"rounded_to": rounded_to} if rounded_to else {}
     try:
-        try:
-            return isolation.call(_verify_in_time, before, after, in_copies=False, **how)
-        except isolation.Ended as ended:
-            if ended.late or ended.full or wanted.sets or not isolation.forks():
-                raise
-            # some input crashes the engine: try again, with each run of the first model in a copy of this process
-            return isolation.call(_verify_in_time, before, after, in_copies=True, **how)
+        return isolation.call(_verify_in_time, before, after, **how)
     except isolation.Ended as ended:
         return Verification(UNVERIFIED, why=f"it took more than {SECONDS} s" if ended.late else str(ended))
 

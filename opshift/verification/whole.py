@@ -94,9 +94,7 @@ class WholeRun:
     first: Any = OnnxRuntime
 
 
-def run_whole(
-    before: Side, after: Side, grade: str, wanted: Asked, *, in_copies: bool = False, rounded_to: int = 0
-) -> WholeRun:
+def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, rounded_to: int = 0) -> WholeRun:
     """Run both models on the same inputs, and compare outputs. Runs before their changed parts are compared.
 
     Pairs of engines are tried in turn (onnxruntime for both models first) until one runs both. Where the two engines
@@ -107,7 +105,6 @@ def run_whole(
         before, after: the models.
         grade: `exact` or `close`.
         wanted: what the user says of inputs and engines.
-        in_copies: whether the first model runs in copies of this process; a try without them ended in a crash.
         rounded_to: the element type in which the first model computes where the second carries its values in a wider
             one: outputs are rounded to it before they are compared. 0 if there is none.
 
@@ -124,8 +121,7 @@ def run_whole(
         same = first is second and first in ENGINES  # others compute something else than what is written
         try:
             limit = _PATIENCE if Reference in (first, second) and not wanted.engines else math.inf
-            how: dict[str, Any] = {"in_copies": in_copies, "rounded_to": rounded_to}
-            found = call_within(limit, _run, one, other, grade if same else "close", wanted, **how)
+            found = call_within(limit, _run, one, other, grade if same else "close", wanted, rounded_to)
         except EngineError as error:
             reasons.append(str(error))
             if first is OnnxRuntime and INVALID.search(reasons[-1]):
@@ -181,7 +177,7 @@ def too_large(wanted: Asked, *sides: Side) -> int:
     return size if size > MOST and not (wanted.runs or wanted.sets or wanted.engines) else 0
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, in_copies: bool, rounded_to: int = 0) -> WholeRun:
+def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) -> WholeRun:
     """Run both whole models in their engines on the same inputs, compare outputs, and try small sizes at the end."""
     cast = interfaces.casts(before.model, after.model)
     whole = WholeRun(cast=tuple(cast), first=before.engine)
@@ -192,7 +188,6 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, in_copies: boo
             before,
             lambda given: first.run(interfaces.round_inputs(given, cast)),
             wanted,
-            in_copies=in_copies,
             beside=after.model,
         )
     )

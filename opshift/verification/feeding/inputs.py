@@ -11,7 +11,7 @@ from typing import Any
 from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.verification import isolation, trees
+from opshift.verification import trees
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import files
 from opshift.verification.feeding.asked import Asked
@@ -54,7 +54,6 @@ def running(
     run: Run,
     wanted: Asked,
     *,
-    in_copies: bool = False,
     beside: ModelProto | None = None,
     single: bool = False,
 ) -> Iterator[Fed]:
@@ -67,7 +66,6 @@ def running(
         side: the model, and the engine that runs it.
         run: runs a session of the model.
         wanted: what the user says of the inputs.
-        in_copies: whether to run each set in a copy of this process, so that a set which crashes it is only left out.
         beside: a second model, which is to take the same inputs.
         single: whether to draw one sample a set.
 
@@ -75,14 +73,12 @@ def running(
         EngineError: the model takes no inputs that could be found, or the second model takes others.
     """
     yielded = []
-    run = _run_in_copy(run) if in_copies else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
 
     def open_marked() -> Run:
         """Open the model with nodes whose numbers an error tells. Used where no usual inputs fit."""
-        marked = replace(side, model=name_nodes_by_number(side.model)).open().run
-        return _run_in_copy(marked) if in_copies else marked
+        return replace(side, model=name_nodes_by_number(side.model)).open().run
 
     for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem, open_marked):
         yielded.append(fed.given)
@@ -143,19 +139,6 @@ def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
 
 def _plan(side: Side, problem: Problem) -> Plan:
     return Plan(side, problem.taken, problem.free_dims(), problem.shape_of)
-
-
-def _run_in_copy(run: Run) -> Run:
-    """Make a function that runs the model in a copy of this process, so that a crash is an `EngineError`."""
-
-    def survive(given: Feeds) -> list[Any]:
-        """Run the model in a copy of this process; a crash is an `EngineError`."""
-        try:
-            return isolation.call(run, given)
-        except isolation.Ended as ended:
-            raise EngineError(str(ended)) from None
-
-    return survive
 
 
 def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[[], Run]) -> Iterator[Fed]:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from opshift.verification import isolation
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN, read_options
@@ -178,22 +177,3 @@ def test_inputs_are_kept_as_they_come(tmp_path):
         list(inputs.running(side_of("float[N] x"), run, wanted))
     held = np.load(tmp_path / "x.npz")
     assert [held[f"{number}/x"].tolist() for number in range(2)] == [value.tolist() for value in seen]
-
-
-def test_runs_are_survived_where_that_is_asked_for(monkeypatch):
-    called = []
-
-    def call(run, given):
-        called.append(1)
-        if given["x"].shape[0] == 2:
-            raise isolation.Ended(-11)
-        return run(given)
-
-    monkeypatch.setattr(isolation, "call", call)
-    monkeypatch.setattr(Search, "find", lambda *_: None)
-    found = fed(side_of("float[N] x"), in_copies=True)
-    assert [one.given["x"].shape[0] for one in found][::2] == [1, 3]
-    assert found[1].given["x"].shape[0] == 1
-    called.clear()
-    fed(side_of("float[N] x"))
-    assert not called
