@@ -53,9 +53,7 @@ def _rebatch(
         model = _copy(fixed.model)
         with blaming(model):
             changes = separate(model, folder)
-        again = _with_states(model, samples, size, folder)
-        if again.model is not None:
-            result, earlier = again, (*earlier, *changes)
+        result, earlier = _with_states(model, samples, size, folder), (*earlier, *changes)
     later = follow_fixed(result.model, wanted, folder) if result.model is not None else []
     return replace(result, changes=(*earlier, *result.changes, *later))
 

@@ -12,6 +12,7 @@ from opshift.passes.model.traversal import find_shadowed
 from opshift.passes.optimization.door import BodyVisit
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules.axes import state_axes, transpose_unjoined
+from opshift.passes.simplification.rules.identities import name_type
 from opshift.passes.simplification.whole import Whole
 from opshift.passes.simplification.workspace import Workspace
 
@@ -131,7 +132,7 @@ class _Separate(_Follow):
 
     def __init__(self, space: Workspace):
         super().__init__(space)
-        self._rules = {**self._rules, "Reshape": [transpose_unjoined]}
+        self._rules = {**self._rules, "CastLike": [name_type], "Reshape": [transpose_unjoined]}
 
     def _fold(self, call: Call) -> bool:
         if call.op not in _STORED:

@@ -183,6 +183,26 @@ def test_outputs_may_be_named_that_nothing_reads(body):
     rebatched(source, 4)
 
 
+@pytest.mark.parametrize("size", [4, "dynamic"])
+def test_elements_are_named_by_numbers_that_are_computed(size):
+    """As PyTorch writes the mask of an attention: it counts in floats."""
+    body = """from = CastLike(zero, one) by = CastLike(step, one) s = Range(from, one, by) t = Unsqueeze(s, far)
+        u = Expand(t, shape) i = Concat<axis=-1>(u, elements) y = GatherND(x, i)"""
+    constants = (
+        "float zero = {0}, float step = {1}, int64 one = {1}, int64[2] far = {1,2}, int64[3] shape = {1,2,1}"
+        ", int64[1,2,1] elements = {3,1}"
+    )
+    rebatched(model(body, 18, inputs="float[1,4] x", outputs="float[?,?] y", constants=constants), size)
+
+
+def test_a_refusal_names_the_node_that_is_left_once_constants_are_computed():
+    body = """from = CastLike(zero, one) s = Unsqueeze(from, far) i = Concat<axis=-1>(s, elements) g = GatherND(x, i)
+        y = ReduceSum(g)"""
+    constants = "float zero = {0}, int64 one = {1}, int64[3] far = {0,1,2}, int64[1,1,1] elements = {3}"
+    source = model(body, 18, inputs="float[1,4] x", outputs="float[?,?] y", constants=constants)
+    assert refused(source).op == "ReduceSum"
+
+
 GATHERED = [
     ("y = GatherElements<axis=1>(x, i)", "int64[1,2] i"),
     ("y = GatherElements<axis=-1>(x, i)", "int64[2,2] i"),
