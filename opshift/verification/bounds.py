@@ -295,13 +295,13 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
             noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = max(UNITS["exact" if runs.moved and not known else grade], runs.added)
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
-        allowed = np.maximum(allowed, ANYWAY * noise)
+        allowed = np.maximum(allowed, ANYWAY * noise) if noise else allowed
         if runs.drawn and grade == "close":
             allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
         if runs.step:
             allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
         wrong = gap > allowed
-        if np.count_nonzero(wrong & flipped) <= FLIPS * a.size or runs.drawn:
+        if known and (np.count_nonzero(wrong & flipped) <= FLIPS * a.size or runs.drawn):
             wrong &= ~flipped
     return _closeness(describe_first_wrong(a, b, wrong) if wrong.any() else "", gap, allowed, width, wrong)
 
@@ -311,7 +311,8 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
 
     Every comparison ends with this.
     """
-    shown = np.where(wrong, gap, np.minimum(gap, allowed))  # what is excused otherwise uses up no more than that
+    shown = np.minimum(gap, allowed)  # what is excused otherwise uses up no more than that
+    shown = np.where(wrong, gap, shown) if wrong.any() else shown
     part = float(np.mean(wrong)) if wrong.size else 0.0
     return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
 
@@ -326,7 +327,7 @@ _FAR, _MOST = 0.05, 0.5
 
 
 def _is_other(gap: Array, width: Array) -> bool:
-    return bool(gap.size) and float(np.mean(gap > _FAR * width)) > _MOST
+    return bool(np.count_nonzero(gap > _FAR * width) > _MOST * gap.size)
 
 
 def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:
@@ -418,14 +419,19 @@ def scale(values: Array) -> Array:
 
     Tolerances are relative to it.
     """
-    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
+    magnitude = np.abs(values)
+    if not (most := magnitude.max(initial=0.0)) <= 1e150:
+        magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
     if magnitude.size < 2:
         return magnitude
-    return np.maximum(magnitude, np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150)))))
+    return np.maximum(
+        magnitude, np.sqrt(np.mean(np.square(magnitude if most <= 1e150 else np.minimum(magnitude, 1e150))))
+    )
 
 
 def _gap(a: Array, b: Array) -> Array:
-    return np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), 0.0)
+    gap = np.abs(a - b)
+    return gap if np.isfinite(gap).all() else np.where(np.isfinite(a) & np.isfinite(b), gap, 0.0)
 
 
 def _apart(a: Array, b: Any) -> float:
@@ -444,6 +450,8 @@ def one_sided(a: Array, b: Array) -> Array:
     Such elements are wrong in every comparison.
     """
     finite = np.isfinite(a) & np.isfinite(b)
+    if finite.all():
+        return np.zeros(finite.shape, bool)
     return ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
@@ -456,6 +464,8 @@ def _with_infinities(values: Array, wide: Array) -> Array:
         return wide
     limits = np.finfo(values.dtype)
     largest = float(limits.max) * (1 - 2 * float(limits.eps))
+    if wide.max(initial=0.0) < largest and wide.min(initial=0.0) > -largest:
+        return wide
     return np.where(np.abs(wide) >= largest, np.copysign(np.inf, wide), wide)
 
 
@@ -472,7 +482,7 @@ def nearest(gap: Array, allowed: Array) -> tuple[float, float]:
     if not gap.size:
         return 0.0, 0.0
     with np.errstate(all="ignore"):
-        parts = np.where(gap > 0, gap / allowed, 0.0)
+        parts = np.divide(gap, allowed, out=np.zeros(gap.shape), where=gap > 0)
     at = np.unravel_index(int(np.argmax(parts)), gap.shape)
     return float(gap[at]), float(np.broadcast_to(allowed, gap.shape)[at])
 

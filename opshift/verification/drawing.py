@@ -59,6 +59,8 @@ def draw(
     watch: Watch,
     seed: int,
     resized: frozenset[str] = frozenset(),
+    *,
+    special: bool = True,
 ) -> Iterator[Draw]:
     """Draw inputs for a region, those first that find most errors. Called after the captured values of a run agree.
 
@@ -70,6 +72,7 @@ def draw(
         watch: runs either form, to see where inner values lie.
         seed: of what is drawn.
         resized: the inputs that had other sizes in other runs.
+        special: whether to draw infinities and NaN, too.
     """
     rng = np.random.default_rng(seed)
     places = _find_inputs_used_as_places(parts)
@@ -137,7 +140,7 @@ def draw(
         yield Draw("zeros", vary(np.zeros_like, lambda value: value))
         if floats:
             yield Draw("large numbers", vary(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR)
-            for turn in range(2):
+            for turn in range(2 if special else 0):
                 mixed = vary(partial(_draw_special, turn=turn, rng=rng))
                 yield Draw("infinities, NaN and denormals", mixed, SPECIAL)
         if whole:

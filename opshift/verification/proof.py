@@ -403,8 +403,7 @@ class Prover:
         for drawn in self._draws(pair, kind, base):
             if process_time() > until and (done >= least or kind.slowest > _SLOW):
                 break
-            decides = self._manner.special and self._manner.grade == "exact" and len(kind.engines) < 2
-            if drawn.how == SPECIAL and not decides:
+            if drawn.how == SPECIAL and len(kind.engines) > 1:
                 continue
             closeness = self._judge_on(
                 pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how
@@ -435,7 +434,8 @@ class Prover:
 
         weights = [self._weights(pair, which) for which in range(2)]
         parts, resized = [pair.before.model, pair.after.model], _find_resized(kind)
-        for drawn in draw(parts, base, weights, free, watch, self._manner.seed, resized):
+        special = self._manner.special and self._manner.grade == "exact"
+        for drawn in draw(parts, base, weights, free, watch, self._manner.seed, resized, special=special):
             yield self._within_ranges(pair, drawn)
 
     def _within_ranges(self, pair: Pair, drawn: Draw) -> Draw:
