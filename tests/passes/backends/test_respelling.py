@@ -682,3 +682,42 @@ def test_what_has_no_other_form_is_refused_for_ncnn():
     result = Goal(backend=find("ncnn")).run(source)
     assert result.model is None
     assert [refusal.op for refusal in result.refusals] == ["Pow"]
+
+
+def cell(op, attributes, lengths, peepholes):
+    """A recurrent node of four steps of two sequences."""
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
+    weights = ", ".join(["0.5, -0.75, 1.0"] * 2 * gates)
+    states = ", ".join(["0.25, -0.5"] * 2 * gates)
+    return f"""
+        a = Constant <value_floats = [{weights}]> () s = Constant <value_ints = [1, {2 * gates}, 3]> () w = Reshape(a, s)
+        b = Constant <value_floats = [{states}]> () t = Constant <value_ints = [1, {2 * gates}, 2]> () r = Reshape(b, t)
+        l = Constant <value = int32[2] {{2, 4}}> () p = Constant <value = float[1,6] {{1, -1, 2, 0.5, 1, -2}}> ()
+        y = {op} <hidden_size = 2 {attributes}> (x, w, r{", ," if lengths or peepholes else ""}
+            {"l" if lengths else ""}{", , , p" if peepholes else ""})
+    """
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "lengths", "peepholes"),
+    [
+        ("LSTM", "", True, False),
+        ("GRU", "", True, False),
+        ("RNN", "", True, False),
+        ("LSTM", "", False, True),
+        ("RNN", ", clip = 0.25", False, False),
+        ("LSTM", ", input_forget = 1", False, False),
+        ("LSTM", ', activations = ["HardSigmoid", "Relu", "Tanh"]', False, False),
+        ("GRU", ', activations = ["HardSigmoid", "Relu"]', False, False),
+    ],
+)
+def test_iree_gets_no_recurrent_node_that_it_computes_otherwise(op, attributes, lengths, peepholes):
+    source = parse(cell(op, attributes, lengths, peepholes), x="float[4,2,3]", y="float[4,1,2,2]", opset=14)
+    result = Goal(backend=find("iree")).run(source)
+    assert op not in [node.op_type for node in result.model.graph.node]
+    np.testing.assert_allclose(run(result.model), run(source), rtol=1e-5, atol=1e-6)
+
+
+def test_iree_refuses_lengths_where_nothing_can_replace_them():
+    source = parse(cell("LSTM", "", True, False), x="float[n,2,3]", y="float[n,1,2,2]", opset=14)
+    assert Goal(backend=find("iree")).run(source).model is None
