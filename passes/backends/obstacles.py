@@ -204,7 +204,8 @@ class _ObstacleSearch:
         if schema is None:
             return ""
         if limit.attribute and (why := find_refused_value(limit, node, schema, scope)):
-            return why
+            constant = limit.attribute not in schema.attributes and all(self._is_known(scope, n) for n in node.input)
+            return "" if constant else why
         if why := _find_shape_limit(limit, node, scope):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):

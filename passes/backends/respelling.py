@@ -611,11 +611,17 @@ def _spell_copies(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto
 
 
 def _spell_fewer_axes(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
-    """Transpose where axes of size 1 are left out, and those that stay beside each other are one."""
+    """Transpose where axes of size 1 are left out, and those that stay beside each other are one.
+
+    One that is cut into parts stays: pnnx reads queries, keys and values of five axes, and no Reshape to them.
+    """
     dims = scope.shape(node.input[0]) or []
     sizes = [size for size in dims if isinstance(size, int)]
     order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), [])
     if not sizes or len(sizes) < len(dims) or 0 in sizes:
+        return []
+    readers = {reader.op_type for reader in scope.body.node if node.output[0] in reader.input}
+    if not readers.isdisjoint(("Gather", "Slice", "Split")):
         return []
     order = order or list(range(len(sizes)))[::-1]
     groups = list[list[int]]()

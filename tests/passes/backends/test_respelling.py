@@ -7,6 +7,7 @@ import onnx.parser
 import onnxruntime
 import pytest
 from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.backends.respelling import respell
 from opshift.passes.backends.target_files import find
 from opshift.passes.backends.whole_numbers import keep_in_floats
@@ -660,6 +661,15 @@ def test_a_transpose_has_fewer_axes(x, perm, fewer):
     np.testing.assert_array_equal(run(made), run(source), strict=True)
 
 
+@pytest.mark.parametrize("part", ["y = Gather(t, i)", "e = Add(i, i) u = Slice(t, i, e, z) y = Squeeze(u, z)"])
+def test_a_transpose_that_is_cut_into_parts_stays(part):
+    body = "t = Transpose<perm = [2, 0, 3, 1, 4]>(x) i = Constant<value = int64[1] {1}>() "
+    body += f"z = Constant<value = int64[1] {{0}}>() {part}"
+    source = parse(body, x="float[1,6,3,2,4]")
+    limit = Limit(frozenset({("", "Transpose")}), ranks=(0, 1, 2, 3, 4))
+    assert respell(source, backend(limit)).model is source
+
+
 @pytest.mark.parametrize(
     ("body", "left"),
     [
@@ -721,3 +731,10 @@ def test_iree_gets_no_recurrent_node_that_it_computes_otherwise(op, attributes, 
 def test_iree_refuses_lengths_where_nothing_can_replace_them():
     source = parse(cell("LSTM", "", True, False), x="float[n,2,3]", y="float[n,1,2,2]", opset=14)
     assert Goal(backend=find("iree")).run(source).model is None
+
+
+@pytest.mark.parametrize(("data", "refused"), [("x", ["Gather"]), ("w", [])])
+def test_a_value_of_an_input_matters_where_the_call_is_not_constant(data, refused):
+    body = "w = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>() i = Constant<value = int64[2] {1, 0}>() "
+    source = parse(f"{body} g = Gather({data}, i) y = Mul(g, x)", x="float[2,3]", y="float[?,?]")
+    assert [refusal.op for refusal in obstacles(source, GATHERS)] == refused
