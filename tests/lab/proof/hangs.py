@@ -155,7 +155,11 @@ def _large(options: argparse.Namespace) -> list[Row]:
             ("inline", [source, result, "--op", "ReduceL2"]),
         ):
             answer = run([verb, *asked], max(options.limit, 120))
-            right = answer.status == "equal" and min(answer.seconds, answer.computed) <= SECONDS and answer.megabytes <= MEGABYTES
+            right = (
+                answer.status == "equal"
+                and min(answer.seconds, answer.computed) <= SECONDS
+                and answer.megabytes <= MEGABYTES
+            )
             rows.append(Row(verb, "4.3 GB", answer, right, f"{answer.megabytes} MB; {_last_line(answer)}"))
             result.unlink(missing_ok=True)
     return rows
