@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, formats, model_file
 from opshift.files.writing import follow_link
@@ -16,9 +16,10 @@ from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import assume_width
 from opshift.passes.changes import Allowance, Change, Result
+from opshift.passes.errors import OutOfOrder
 from opshift.passes.goals import Goal
 from opshift.passes.inputs.wanted import resolve
-from opshift.passes.model.editing.order import in_order_if_needed
+from opshift.passes.model.editing.order import put_in_order
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
@@ -59,106 +60,99 @@ Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None
 """Tells of a result that is to be written, and of both models; it encloses what puts that in its place."""
 
 
-def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None = None) -> tuple[int, Outcome]:
+def rewrite(
+    model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None = None, *, sort: bool = False
+) -> tuple[int, Outcome]:
     """Convert one file; returns the exit code and the outcome.
 
     Writes the output only if the code is 0. The command line calls it for one file, and a batch for each of its files.
+    With `sort`, the nodes are put in order first; a file whose nodes are in no order is converted so.
 
     What cannot be reported is not written.
 
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
-    with assume_width(manner.nchwc_width):
-        started, output = perf_counter(), follow_link(output)
-        progress.tell(f"read {model.name}")
-        network = formats.read(model) if formats.is_foreign(model) else None
-        imported: list[str] = []
-        source = model_file.read(model, imported=imported) if network is None else network.model
-        read = network.changes if network is not None else tuple(map(_import_change, imported))
-        file = _File(model, output, source, read, network is not None, perf_counter() - started)
-        return in_order_if_needed(lambda each: _rewrite(file, each, goal, manner, report), source)
+    try:
+        with assume_width(manner.nchwc_width):
+            started, output = perf_counter(), follow_link(output)
+            progress.tell(f"read {model.name}")
+            network = formats.read(model) if formats.is_foreign(model) else None
+            imported: list[str] = []
+            source = model_file.read(model, imported=imported) if network is None else network.model
+            read = network.changes if network is not None else tuple(map(_import_change, imported))
+            if sort:
+                source, read = put_in_order(source), (*read, _SORTED)
+            folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
+            external.check_outputs([output, *manner.beside], source, folder)
+            prepared = _prepare(source, model, manner)
+            if prepared is not None:
+                first, source, folder = source, prepared.model, prepared.folder
+                external.check_outputs([output, *manner.beside], source, folder)
+                read, manner = (*read, *prepared.changes), replace(manner, wanted=_inputs_for_prepared(prepared, goal))
+                seconds["prepare"] = perf_counter() - started - seconds["read"]
+                if prepared.stop is not None:
+                    one, other = facts(first, os.path.getsize(model)), facts(source, model_file.size(source))
+                    failed = Outcome(str(model), "", one, other, read, (), "exact", seconds, verification=prepared.stop)
+                    return code_of(prepared.stop), failed
+            else:
+                first = source
+            compared = goal.with_ends(source)
+            manner, values = _check_inputs(manner, goal, compared)
+            side = Side(source, folder, str(model) if network is not None and prepared is None else None)
+            job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
+            job = replace(job, remark=prepared.remark) if prepared is not None else job
+            started = perf_counter()
+            if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
+                from opshift.jobs.narrowing import narrow  # as below
+
+                (result, narrowed), tried = narrow(goal, source, job.rewrite_source, folder, manner.wanted), None
+                job = replace(job, narrowed=narrowed)
+                goal = replace(goal, types=narrowed.types) if narrowed is not None else goal
+            elif manner.trying is None:
+                with process.ours():
+                    result, tried = goal.run(source, folder), None
+            else:
+                result, tried = job.try_in_backend(goal, manner.trying)
+            result = replace(result, changes=(*read, *result.changes))
+            seconds["convert" if tried is None else "try"] = perf_counter() - started
+            # a refusal looks for opsets near the targets, for which every operator has been counted
+            calls = result.before if goal.targets and first is source else None
+            before = facts(first, os.path.getsize(model), calls)
+            needs = goal.find_open_dimensions(source)
+            outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
+            outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
+            if goal.backend is not None and tried is None:
+                outcome = replace(outcome, untried=goal.backend.name)
+            if result.model is None:
+                return REFUSED, _add_advice(outcome, source, goal, result, folder)
+            outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
+            unproved, outcome = outcome, _add_result(result, outcome)
+            if tried is not None and not tried.agrees:
+                result_facts = facts(result.model, model_file.size(result.model), result.after)
+                return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=result_facts)
+            if manner.dry_run:
+                return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
+            if tried is not None and tried.fixed:
+                job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, compared)))
+            code, found = job.write_proved(result, unproved)
+            proof = found.verification
+            if proof is not None and not proof.equal and result.optional and tried is None:
+                from opshift.jobs.yielding import take_back
+
+                started = perf_counter()
+                part = take_back(goal, job.attempt, job.prove_result, result, proof)
+                seconds["take back"] = perf_counter() - started
+                if part is not None:
+                    return job.write_proved(part.result, unproved, part.taken_back)
+            return code, found
+    except OutOfOrder:  # seldom, so that no other file waits for a look at its order
+        if sort:
+            raise
+        return rewrite(model, output, goal, manner, report, sort=True)
 
 
-class _File(NamedTuple):
-    """A model file that is converted: what was read, how it was changed by that, and how long it took."""
-
-    model: Path
-    output: Path
-    source: ModelProto
-    changes: tuple[Change, ...]
-    is_foreign: bool
-    seconds: float
-
-
-def _rewrite(file: _File, source: ModelProto, goal: Goal, manner: Manner, report: Report | None) -> tuple[int, Outcome]:
-    """Convert a model that was read, or the one with its nodes in order."""
-    model, output, _, read, is_foreign, time_to_read = file
-    if source is not file.source:
-        read = (*read, Change("", "graph", "", 0, 0, "Put the nodes in order: some read what later ones compute"))
-    folder, seconds, started = str(model.resolve().parent), {"read": time_to_read}, perf_counter()
-    external.check_outputs([output, *manner.beside], source, folder)
-    prepared = _prepare(source, model, manner)
-    if prepared is not None:
-        first, source, folder = source, prepared.model, prepared.folder
-        external.check_outputs([output, *manner.beside], source, folder)
-        read, manner = (*read, *prepared.changes), replace(manner, wanted=_inputs_for_prepared(prepared, goal))
-        seconds["prepare"] = perf_counter() - started
-        if prepared.stop is not None:
-            one, other = facts(first, os.path.getsize(model)), facts(source, model_file.size(source))
-            failed = Outcome(str(model), "", one, other, read, (), "exact", seconds, verification=prepared.stop)
-            return code_of(prepared.stop), failed
-    else:
-        first = source
-    compared = goal.with_ends(source)
-    manner, values = _check_inputs(manner, goal, compared)
-    side = Side(source, folder, str(model) if is_foreign and prepared is None else None)
-    job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
-    job = replace(job, remark=prepared.remark) if prepared is not None else job
-    started = perf_counter()
-    if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
-        from opshift.jobs.narrowing import narrow  # as below
-
-        (result, narrowed), tried = narrow(goal, source, job.rewrite_source, folder, manner.wanted), None
-        job = replace(job, narrowed=narrowed)
-        goal = replace(goal, types=narrowed.types) if narrowed is not None else goal
-    elif manner.trying is None:
-        with process.ours():
-            result, tried = goal.run(source, folder), None
-    else:
-        result, tried = job.try_in_backend(goal, manner.trying)
-    result = replace(result, changes=(*read, *result.changes))
-    seconds["convert" if tried is None else "try"] = perf_counter() - started
-    # a refusal looks for opsets near the targets, for which every operator has been counted
-    calls = result.before if goal.targets and first is source else None
-    before = facts(first, os.path.getsize(model), calls)
-    needs = goal.find_open_dimensions(source)
-    outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
-    if goal.backend is not None and tried is None:
-        outcome = replace(outcome, untried=goal.backend.name)
-    if result.model is None:
-        return REFUSED, _add_advice(outcome, source, goal, result, folder)
-    outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
-    unproved, outcome = outcome, _add_result(result, outcome)
-    if tried is not None and not tried.agrees:
-        result_facts = facts(result.model, model_file.size(result.model), result.after)
-        return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=result_facts)
-    if manner.dry_run:
-        return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
-    if tried is not None and tried.fixed:
-        job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, compared)))
-    code, found = job.write_proved(result, unproved)
-    proof = found.verification
-    if proof is not None and not proof.equal and result.optional and tried is None:
-        from opshift.jobs.yielding import take_back
-
-        started = perf_counter()
-        part = take_back(goal, job.attempt, job.prove_result, result, proof)
-        seconds["take back"] = perf_counter() - started
-        if part is not None:
-            return job.write_proved(part.result, unproved, part.taken_back)
-    return code, found
+_SORTED = Change("", "graph", "", 0, 0, "Put the nodes in order: some read what later ones compute")
 
 
 def _prepare(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
