@@ -2,12 +2,14 @@
 
 import multiprocessing
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import onnx
 import pytest
 from onnx import ModelProto
 
+from opshift.probing import worker
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests.runtime import opset
 
@@ -37,5 +39,5 @@ def quick_workers() -> Iterator[None]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(multiprocessing, "get_context", lambda method: context)
+        patched.setattr(worker, "multiprocessing", SimpleNamespace(get_context=lambda _: context))
         yield
