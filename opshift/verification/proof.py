@@ -497,8 +497,13 @@ class Prover:
         pieces = self._bodies[0].pieces
         ends = [name for name in region.inputs if name in pieces.makers]
         first, given = set(ends), [name for name in region.inputs if name not in pieces.makers]
+        unvarying = self._find_unvarying() & self._comparison.landmarks
         for _ in range(_WIDENED):
             bound = [name for name in ends if not self._is_free(name, [*ends, *given])]
+            if not bound:  # the second model may pass an end by, and begin with what that hangs on
+                wider = self._comparison.region(region.outputs, {*ends, *unvarying})
+                beyond = {*wider.inputs} - {*ends, *given, *unvarying}
+                bound = [name for name in ends if not beyond.isdisjoint(self._find_above(name))] if beyond else []
             if not bound:
                 break
             for name in bound:
@@ -508,7 +513,7 @@ class Prover:
             ends = [name for name in ends if name in self._comparison.landmarks]
         if set(ends) == first:
             return None
-        return self._comparison.region(region.outputs, {*ends, *(self._find_unvarying() & self._comparison.landmarks)})
+        return self._comparison.region(region.outputs, {*ends, *unvarying})
 
     def _is_free(self, name: str, ends: Sequence[str]) -> bool:
         """Whether a value can take any number, whatever the region's other inputs are. Asked while a region is
@@ -525,9 +530,13 @@ class Prover:
             return False
         if len(set(node.input)) < len(node.input):
             return False
+        return self._find_above(name).isdisjoint(ends)
+
+    def _find_above(self, name: str) -> set[str]:
+        """List the values that a value is computed from, in the first model."""
+        pieces = self._bodies[0].pieces
         inside, reached = pieces.between([name], ())
-        above = {*reached, *(output for index in inside for output in pieces.nodes[index].output)} - {name}
-        return above.isdisjoint(ends)
+        return {*reached, *(output for index in inside for output in pieces.nodes[index].output)} - {name}
 
     def _describe_failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
         """Describe a region whose sides differ: its nodes, the changed weights, and the values.

@@ -549,6 +549,20 @@ UNREACHABLE = [
         after="n = ReduceL2<axes=[1]>(x) e = Max(n, small) y = Div(x, e)",
         constants="float small = {0.000000000001}, float low = {-1.00001}, float high = {1.00001}",
     ),
+    Pair(
+        "two Transposes merged, of which one is still measured",
+        "as recognisers of text have them in front of an LSTM, with two states of as many zeros",
+        "float[N,4,W] x",
+        "float[W,N,4] y",
+        before="""r = Relu(x) m = Mul(r, two) t = Transpose<perm=[0,2,1]>(m) u = Transpose<perm=[1,0,2]>(t)
+            n = Shape(t) f = Slice(n, first, second) h = Tile(ones, f) s = Shape(t) g = Slice(s, first, second)
+            c = Tile(ones, g) p = Unsqueeze(h, last) q = Unsqueeze(c, last) v = Mul(u, p) y = Sub(v, q)""",
+        after="""r = Relu(x) m = Mul(r, two) t = Transpose<perm=[0,2,1]>(m) u = Transpose<perm=[2,0,1]>(m)
+            n = Shape(t) f = Slice(n, first, second) h = Tile(ones, f) p = Unsqueeze(h, last) v = Mul(u, p)
+            y = Sub(v, p)""",
+        constants="int64[1] first = {0}, int64[1] second = {1}, int64[1] last = {1}, float[1] ones = {1}, float two = {2}",
+        witness={"x": _drawn(2, 4, 3)},
+    ),
 ]
 
 AGREEING = [*NAMES, *INVARIANTS, *SHAPES, *FORMULAS, *UNREACHABLE]
