@@ -470,7 +470,7 @@ def _with_infinities(values: Array, wide: Array) -> Array:
 
 
 def is_only_one_infinite(a: Any, b: Any) -> bool:
-    """Whether a number of one array is infinite, and finite in the other.
+    """Whether one array has an infinity where the other has a finite number. Asked of inner values that agree.
 
     Where such arrays agree, the finite one is the largest of its type. Softmax of nothing else tells the two apart.
     """

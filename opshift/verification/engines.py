@@ -31,7 +31,7 @@ class EngineError(RuntimeError):
 
 
 INVALID = re.compile(r"Type Error|TypeInferenceError|ShapeInferenceError|INVALID_GRAPH(?!.*No Op registered)")
-"""What onnxruntime says of a model that is none; it says something else where it lacks a kernel or an operator."""
+"""Errors by which onnxruntime rejects an invalid model. A missing kernel or operator is reported in other words."""
 
 
 class NeverRuns(EngineError):

@@ -501,8 +501,8 @@ class Prover:
         for _ in range(_WIDENED):
             bound = [name for name in ends if not self._is_free(name, [*ends, *given])]
             if not bound:  # the second model may pass an end by, and begin with what that hangs on
-                wider = self._comparison.region(region.outputs, {*ends, *unvarying})
-                beyond = {*wider.inputs} - {*ends, *given, *unvarying}
+                inputs = self._comparison.region(region.outputs, {*ends, *unvarying}).inputs
+                beyond = {*inputs} - {*ends, *given, *unvarying}
                 bound = [name for name in ends if not beyond.isdisjoint(self._find_above(name))] if beyond else []
             if not bound:
                 break
@@ -925,7 +925,7 @@ def _where_finite(before: Any, after: Any) -> Any:
 
 
 def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether two runs differ by more than rounding."""
+    """Whether the outputs of two runs are further apart than rounding explains."""
     return any(compare(a, b, "close").why for a, b in zip(one, other, strict=True))
 
 

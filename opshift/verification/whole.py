@@ -161,7 +161,7 @@ def _check_types(model: ModelProto) -> None:
 
 
 def _infer_complaint(model: ModelProto) -> str:
-    """What onnx says of the first operator that does not take the type of an input; empty if there is none."""
+    """Return the error of onnx's type inference for a model that an engine refused; empty if there is none."""
     from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
 
     try:

@@ -268,7 +268,7 @@ def spell_shape(value_type: TypeProto) -> str:
 
 
 def contradict(declared: TypeProto, inferred: TypeProto, open_sizes: Container[str] = ()) -> bool:
-    """Whether two shapes cannot be those of one tensor, or a number is declared of a size that has such a name."""
+    """Whether a declared shape contradicts the inferred one, or declares a number for one of the `open_sizes`."""
     ours, theirs = _dims(inferred), _dims(declared)
     if len(ours) != len(theirs):
         return True

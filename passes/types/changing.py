@@ -161,7 +161,7 @@ def _list_typed_readers(problem: Problem, value: Value) -> Iterator[tuple[NodePr
 
 
 def _suggest(wanted: Types, held: Counter[tuple[str, str]], reasons: set[str]) -> str:
-    """What to try where too few weights change: what makes the reasons go, or to ask for the rest alone."""
+    """List the options that let more weights change, for the refusal that too few do."""
     hints: list[str] = []
     if later := [int(match[1]) for match in map(_LATER.search, reasons) if match is not None]:
         return f"--opset {max(later)}"

@@ -62,7 +62,7 @@ def put_in_order(model: ModelProto) -> ModelProto:
 
 
 def in_order_if_needed(run: Callable[[ModelProto], T], source: ModelProto) -> T:
-    """What `run` makes of a model, or of one with its nodes in order if that is all that is wrong with it.
+    """Run a function on a model; if the nodes are out of order, put them in order and run it again.
 
     onnxruntime loads files whose main graph is not in order, and some tools write them. They are few: nobody else waits
     for a look at the order.
