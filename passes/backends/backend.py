@@ -27,12 +27,13 @@ class Limit:
         unused: the outputs and optional inputs, by their formal names, that must not be used, and attributes that
             are left out where they say the default.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
-        ranks: the ranks that its first input may have; empty for all.
+        ranks, input: the ranks that an input may have, by its formal name, or the first one; empty for all.
         numbers: whether every input size must be fixed.
         read: the outputs, by their formal names, that the model has to read.
         given: the optional inputs, by their formal names, and attributes that a call has to have.
         copied: the ranks of results that an Identity has to copy where they are outputs of the model.
         own: the operators whose result a call must not share with other nodes, if it also reads what they read.
+        repeated: whether constants must not repeat one element along their first axis, the batch.
         wrong: whether the backend computes other numbers then; a call that nothing can replace is refused.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
@@ -54,6 +55,8 @@ class Limit:
     read: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    input: str = ""
+    repeated: bool = False
     wrong: bool = False
     why: str = ""
     source: str = ""

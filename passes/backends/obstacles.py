@@ -206,7 +206,7 @@ class _ObstacleSearch:
         if limit.attribute and (why := find_refused_value(limit, node, schema, scope)):
             constant = limit.attribute not in schema.attributes and all(self._is_known(scope, n) for n in node.input)
             return "" if constant else why
-        if why := _find_shape_limit(limit, node, scope):
+        if why := find_shape_limit(limit, node, schema, scope):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
             if name and parameter.name in limit.constant and not self._is_known(scope, name):
@@ -223,14 +223,16 @@ class _ObstacleSearch:
         return ""
 
 
-def _find_shape_limit(limit: Limit, node: NodeProto, scope: Scope) -> str:
+def find_shape_limit(limit: Limit, node: NodeProto, schema: schemas.Schema, scope: Scope) -> str:
     """Say how the rank or the sizes of a node's inputs exceed a limit; empty if they do not.
 
     Asked for each limit of a node's operator.
     """
-    first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
-    if first is not None and len(first) not in limit.ranks:
-        return f'"{node.input[0]}" has rank {len(first)}; supported: {" or ".join(map(str, limit.ranks))}'
+    named = zip(schema.inputs, node.input, strict=False)
+    name = next((name for parameter, name in named if limit.input in ("", parameter.name)), "")
+    dims = scope.shape(name) if limit.ranks and name else None
+    if dims is not None and len(dims) not in limit.ranks:
+        return f'"{name}" has rank {len(dims)}; supported: {" or ".join(map(str, limit.ranks))}'
     if limit.numbers:
         for name in filter(None, node.input):
             if any(not isinstance(dim, int) for dim in scope.shape(name) or [None]):

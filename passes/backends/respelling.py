@@ -7,15 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from sys import float_info
+from typing import Any
 
 from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
 from opshift.passes.analysis.scope import Context, Scope, open_main_graph
 from opshift.passes.backends.backend import Backend, Limit
-from opshift.passes.backends.obstacles import find_refused_value
+from opshift.passes.backends.obstacles import find_refused_value, find_shape_limit
 from opshift.passes.changes import Change, Result
 from opshift.passes.conversion.ir_versions import initializers_to_inputs
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.editing.dead_code import drop_unused
+from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model
 from opshift.passes.model.types import Dim
 from opshift.passes.rewrite.builder import Builder
@@ -93,7 +95,7 @@ def _find_form(limit: Limit, op: str) -> Step | None:
 
 def _list_subjects(limit: Limit) -> list[str]:
     """List what a limit is about: attributes and inputs, `no` before those that have to be there, or its kind."""
-    kinds = {"ranks": limit.ranks, "read": limit.read, "own": limit.own}
+    kinds = {"ranks": limit.ranks, "read": limit.read, "own": limit.own, "repeated": limit.repeated}
     kind = [name for name, values in kinds.items() if values]
     return kind or [*limit.unused, *(f"no {name}" for name in limit.given), limit.attribute]
 
@@ -118,8 +120,9 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
     if schema is None or not limit.holds("", node.op_type, version):
         return False
     if limit.ranks:
-        dims = scope.shape(node.input[0])
-        return dims is not None and len(dims) not in limit.ranks
+        return bool(find_shape_limit(limit, node, schema, scope))
+    if limit.repeated:
+        return bool(_find_repeated(node, scope))
     if limit.own:
         chain = _find_chain(node, scope)
         shared = any(maker.output[0] in scope.context.shared for maker in chain)
@@ -299,6 +302,41 @@ def _slice_runs(node: Node) -> str | None:
     parts = [build.Slice(node.input(0), [places[start]], [places[end - 1] + 1], [axis]) for start, end in runs]
     joined: str = build.Concat(*parts, axis=axis) if len(parts) > 1 else parts[0]
     return build.Reshape(joined, sizes) if indices.ndim > 1 else joined
+
+
+@_form("ranks", "Gather")
+@says("Gathered by a vector of indices, and reshaped the result")
+def _gather_by_vector(node: Node) -> str | None:
+    build, dims, index = node.build, node.scope.shape(node.input(0)), node.scope.shape(node.input(1))
+    axis = node.attributes.get("axis", 0)
+    if dims is None or index is None:
+        return None
+    shape = [*dims[: axis % len(dims)], *index, *dims[axis % len(dims) + 1 :]]
+    sizes = [size for size in shape if isinstance(size, int) and size]
+    if len(sizes) < len(shape):
+        return None
+    vector = build.Reshape(node.input(1), [prod(size for size in index if isinstance(size, int))])
+    return str(build.Reshape(build.Gather(node.input(0), vector, axis=axis or None), sizes))
+
+
+@_form("repeated", "Add", "Div", "Mul", "Sub")
+@says("Left out the first axis of a constant, along which it repeats itself")
+def _leave_out_batch(node: Node) -> None:
+    for place, row in _find_repeated(node.proto, node.scope).items():
+        node.set_input(place, node.build.constant(row, node.elem_type(place)))
+
+
+def _find_repeated(node: NodeProto, scope: Scope) -> dict[int, np.ndarray[Any, Any]]:
+    """The first element of a constant that repeats it along the axis of the batch, by the place of the constant."""
+    found = dict[int, np.ndarray[Any, Any]]()
+    dynamic = [scope.shape(name) or [] for name in node.input if not scope.is_constant(name)]
+    for place, name in enumerate(node.input):
+        dims = scope.shape(name) or []
+        if any(len(other) == len(dims) > 1 and other[0] == dims[0] != 1 for other in dynamic):
+            array = scope.array(name)
+            if array is not None and len(array) and np.array_equal(array, np.broadcast_to(array[:1], array.shape)):
+                found[place] = array[0]
+    return found
 
 
 @_form("axis", "Gather")

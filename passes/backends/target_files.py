@@ -37,7 +37,7 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "cast
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "copied",
-    "most", "read", "given", "own", "wrong", "why", "source", "first", "last",
+    "most", "read", "given", "own", "input", "repeated", "wrong", "why", "source", "first", "last",
 }  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         if attribute and attribute not in attributes | inputs:
             raise ValueError(f"{op} has no attribute {attribute}")
         named = (name for name in (*given, *unused) if name not in attributes)
-        for name in (*constant, *read, *named):
+        for name in (*constant, *read, *named, *filter(None, [row.get("input")])):
             if not any(name == p.name for schema in declared for p in (*schema.inputs, *schema.outputs)):
                 raise ValueError(f"{op} has no input or output {name}")
     return Limit(
@@ -256,6 +256,8 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         tuple(read),
         tuple(given),
         tuple(row.get("own", ())),
+        row.get("input", ""),
+        not row.get("repeated", True),
         bool(row.get("wrong", False)),
         row.get("why", ""),
         row.get("source", ""),

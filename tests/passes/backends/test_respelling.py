@@ -608,6 +608,51 @@ def test_other_gathers_stay(body, x, y):
     assert respell(source, GATHERS).model is source
 
 
+@pytest.mark.parametrize("op", ["Add", "Div", "Mul", "Sub"])
+@pytest.mark.parametrize("order", ["x, c", "c, x"])
+def test_ncnn_gets_a_mask_without_the_axis_of_the_batch(op, order):
+    source = parse(f"c = Constant<value = float[2,1,2] {{1, 3, 1, 3}}>() y = {op}({order})", "float[2,3,2]", "float[?,?,?]")  # fmt: skip
+    made = Goal(backend=find("ncnn")).run(source).model
+    assert [list(tensor.dims) for tensor in made.graph.initializer] == [[1, 2]]
+    np.testing.assert_array_equal(run(made), run(source), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "x", "y"),
+    [
+        ("c = Constant<value = float[2,1,2] {1, 3, 1, 4}>() y = Add(x, c)", "float[2,3,2]", "float[?,?,?]"),
+        ("c = Constant<value = float[2,1,2] {1, 3, 1, 3}>() y = Add(x, c)", "float[1,3,2]", "float[?,?,?]"),
+        ("c = Constant<value = float[2,1,2] {1, 3, 1, 3}>() y = Add(x, c)", "float[3,2]", "float[?,?,?]"),
+        ("c = Constant<value = float[2] {1, 1}>() y = Add(x, c)", "float[2]", "float[?]"),
+        ("c = Constant<value = float[2,1] {1, 1}>() y = Add(c, c)", "float[2]", "float[?,?]"),
+    ],
+)
+def test_other_constants_keep_their_first_axis(body, x, y):
+    source = parse(body, x, y)
+    assert respell(source, find("ncnn")).model is source
+
+
+def test_ncnn_gets_embeddings_of_a_vector_of_indices():
+    source = parse(
+        "w = Constant<value = float[3,2] {1, 2, 3, 4, 5, 6}>() i = Cast<to = 7>(x) y = Gather(w, i)", "float[1,2,2]"
+    )
+    source.graph.node[-2].CopyFrom(onnx.helper.make_node("ArgMax", ["x"], ["i"], axis=3, keepdims=0))
+    source.graph.input[0].type.tensor_type.shape.dim.add().dim_value = 3
+    made = respell(source, find("ncnn")).model
+    assert [node.op_type for node in made.graph.node][-3:] == ["Reshape", "Gather", "Reshape"]
+    onnx.checker.check_model(made, full_check=True)
+    np.testing.assert_array_equal(run(made), run(source), strict=True)
+
+
+def test_ncnn_gets_no_embeddings_of_three_axes_and_open_sizes():
+    source = parse(
+        "w = Constant<value = float[3,2] {1, 2, 3, 4, 5, 6}>() i = Cast<to = 7>(x) y = Gather(w, i)", "float[n,2,2]"
+    )
+    result = Goal(backend=find("ncnn")).run(source)
+    assert result.model is None
+    assert "has rank 3; supported: 0 or 1 or 2" in str(result.refusals[0])
+
+
 @pytest.mark.parametrize(("data", "axis"), [("w", 0), ("w", 1), ("x", 0)])
 def test_the_default_axis_of_an_embedding_is_left_out(data, axis):
     body = "w = Constant<value = float[3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}>() i = Constant<value = int64[1] {1}>() a = Relu(x) "

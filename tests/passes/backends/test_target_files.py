@@ -158,6 +158,7 @@ def test_a_limit_holds_from_its_first_to_its_last_version():
         ('[versions.1]\nlacks = ["Relu-2"]', "no operator Relu-2"),
         ('[versions.1]\ntypes = ["float23"]', "float23"),
         ('limits = [{ ops = ["Clip"], constant = ["mim"] }]\n[versions.1]', "Clip has no input or output mim"),
+        ('limits = [{ ops = ["Gather"], input = "index", ranks = [1] }]\n[versions.1]', "no input or output index"),
         ('limits = [{ ops = ["Clip"], attribute = "mode" }]\n[versions.1]', "Clip has no attribute mode"),
         ('limits = [{ ops = ["Clip"], when = 1 }]\n[versions.1]', "a limit has unknown keys: when"),
         ("", "versions"),
