@@ -139,7 +139,7 @@ class TypesReport:
         unmatched: what was to keep its type, or alone to change, and names nothing in the model.
         lost: how many numbers of a constant became 0, by its name.
         ranges: where the ranges of values come from: `given` or `drawn` inputs; empty where the model was not run.
-        share: of the weights, in bytes, that have another type.
+        share: of the float weights that operators accept in either type, how many have the type that was asked for.
         assumed: what was taken for granted of the numbers of integers.
     """
 

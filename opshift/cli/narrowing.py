@@ -42,7 +42,7 @@ def _changes(held: TypesReport) -> bool:
 def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     casts = f"{several(len(held.casts), 'cast')} between nodes, {len(held.outside)} at inputs and outputs"
     gone = f", {held.dropped} removed" if held.dropped else ""
-    share = f", {held.share:.0%} of the weights" if held.types != "int32" else ""
+    share = f", {held.share:.0%} of the float weights" if held.types != "int32" else ""
     lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"] if _changes(held) else []
     lines += [f"{option} matches no node" for option in held.unmatched]
     reasons = Counter((each.op, each.why) for each in held.kept)

@@ -38,7 +38,7 @@ class Written:
         outside: the names of those at inputs and outputs of the model.
         replaced: the magnitude that took the place of those beyond the range, by the name of the constant.
         converted: constants that have another type now, by name.
-        retyped: the nodes that make or read another type now, as operator and name.
+        retyped: the nodes that make or read another type now, by their body and index.
         dropped: how many casts are of no effect any more, and gone.
         origins: the name in the source, by that of a value or a function that is another form of it.
     """
@@ -47,7 +47,7 @@ class Written:
     outside: list[str] = field(default_factory=list)
     replaced: dict[str, float] = field(default_factory=dict)
     converted: list[str] = field(default_factory=list)
-    retyped: list[tuple[NodeProto, int]] = field(default_factory=list)
+    retyped: list[tuple[Place, int]] = field(default_factory=list)
     dropped: int = 0
     origins: dict[str, str] = field(default_factory=dict)
 
@@ -257,17 +257,15 @@ class Casting:
             self._round_inputs(place)
         for tensor, converted in self._converted.get(id(place), ()):  # not before, as a constant may have several forms
             tensor.CopyFrom(converted)
-        after = self._after.get(id(place), {})
+        after = [(index, node) for index, made in self._after.get(id(place), {}).items() for node in made]
         gone = {index for at, index in self._gone if at == id(place)}
         if after or gone:
-            ordered: list[NodeProto] = list(after.get(-1, ()))
-            for index, node in enumerate(nodes):
-                if index not in gone:
-                    ordered.append(node)
-                ordered += after.get(index, ())
-            before = len(body.node)
-            body.node.extend(ordered)
-            del body.node[:before]
+            order = {id(node): (index in gone, index, False) for index, node in enumerate(nodes)}
+            body.node.extend([node for _, node in after])
+            added = body.node[len(nodes) :]
+            order |= {id(node): (False, index, True) for (index, _), node in zip(after, added, strict=True)}
+            body.node.sort(key=lambda node: order[id(node)])  # which moves nodes, and copies none
+            del body.node[len(body.node) - len(gone) :]
         if isinstance(body, GraphProto):
             body.initializer.extend(self._extra.get(id(place), ()))
         elif after:
@@ -310,9 +308,8 @@ class Casting:
                     raw = found
                     node.output[at] = self._names.fresh(f"{raw}/raw")
                     self._round(value, node.output[at], raw)
-        changed = bool(elem_type)
-        if changed:
-            self.written.retyped.append((node, elem_type))
+        if elem_type:
+            self.written.retyped.append((place, index))
         for name, at, graph in subgraphs(node) if index in place.holding else ():
             inner = place.inner.get((index, name, at))
             if inner is not None:
@@ -400,9 +397,10 @@ class Casting:
     def _drop_idle(self, place: Place, body: Body) -> None:
         """Take out the casts that have nothing to change any more."""
         ends = _results(place)
-        for index, node in enumerate(place.nodes):
-            if node.op_type != "Cast" or normalize_domain(node.domain):
+        for index, op in enumerate(place.ops):
+            if op != "Cast":
                 continue
+            node = place.nodes[index]
             value, made = place.find(node.input[0]), place.values.get(node.output[0])
             if value is None or made is None or value.form != made.form:
                 continue

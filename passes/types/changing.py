@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from math import prod
+from typing import NamedTuple
 
 from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.errors import reason as reason_of
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
-from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
@@ -44,12 +44,12 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None, *, dema
     if refusal := _without_casts(source, wanted):
         return Result(None, (), (refusal,))
     model = copy_model(source)
-    whole = _elements(model, wanted.mapping)
     problem = Problem(model, wanted)
     staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
     narrow = solve(problem, _sizes(staying), staying.pulling)
-    if demanded and wanted.narrows and not wanted.of_integers and (refusal := _find_too_little(problem, narrow)):
+    weights = _weigh(problem, narrow)
+    if demanded and wanted.narrows and not wanted.of_integers and (refusal := _find_too_little(weights, wanted)):
         return Result(None, (), (refusal,))
     if (
         wanted.target
@@ -61,7 +61,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None, *, dema
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
     if not (written.retyped or written.converted or written.casts or written.outside or written.dropped):
-        report = TypesReport(wanted.label, 0, (), (), 0, kept, unmatched=staying.unmatched, share=float(not whole))
+        report = TypesReport(wanted.label, 0, (), (), 0, kept, unmatched=staying.unmatched, share=weights.share)
         return Result(source, (), (), types=report if kept or staying.unmatched else None)
     opset = problem.main.opsets.get("", 0)
     grade = "narrowed" if wanted.narrows else "close"
@@ -69,8 +69,8 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None, *, dema
     if wanted.of_integers and wanted.narrows and not assumed:
         grade = "exact"
     changes = [
-        Change(node.name or next(iter(node.output), ""), node.op_type, node.domain, opset, opset, RETYPED, grade)
-        for node, _ in written.retyped
+        Change(node.name or (outputs[0] if outputs else ""), node.op_type, node.domain, opset, opset, RETYPED, grade)
+        for node, outputs in [(place.nodes[index], place.outputs[index]) for place, index in written.retyped]
     ]
     if wanted.of_integers:
         pass  # what stays does so by the model alone
@@ -90,7 +90,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None, *, dema
         unmatched=staying.unmatched,
         lost=staying.lost,
         ranges=("given" if wanted.seen.real else "drawn") if wanted.seen is not None else "",
-        share=1 - _elements(model, wanted.mapping) / whole if whole else 1.0,
+        share=weights.share,
         assumed=tuple(dict.fromkeys(assumed)),
         masks=wanted.seen.masks if wanted.seen is not None and written.replaced else (),
     )
@@ -114,38 +114,52 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
     return None
 
 
-def _find_too_little(problem: Problem, narrow: list[bool]) -> Refusal | None:
-    """Refuse if less than half of the weights change, unless it is the user who keeps the others.
+class _Weights(NamedTuple):
+    """How many elements of float weights have the type that is asked for, or keep theirs.
 
     Single numbers are no weights, nor what operators take in one type only, such as the scales of Resize.
     """
-    wanted = problem.wanted
-    changed, held, why = 0, Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-    for value in problem.values():
+
+    changed: int
+    held: Counter[tuple[str, str, str]]
+    """Those that keep their type, by operator and name of the node, and the reason."""
+
+    @property
+    def share(self) -> float:
+        whole = self.changed + self.held.total()
+        return self.changed / whole if whole else 1.0
+
+
+def _weigh(problem: Problem, narrow: list[bool]) -> _Weights:
+    changed, held, reached = 0, Counter[tuple[str, str, str]](), set(problem.wanted.mapping.values())
+    for value in problem.constants:
         count = tensors.size(value.tensor) if value.tensor is not None else 0
         if count < _FEWEST:
             continue
-        if value.elem_type in wanted.mapping.values():
+        if value.elem_type in reached:
             changed += count
-        elif problem.moves(value.elem_type) and (readers := list(_list_typed_readers(problem, value))):
-            wide = [(node, variable) for node, variable in readers if not narrow[variable]]
-            if not wide:
+        elif value.target and (readers := list(_list_typed_readers(problem, value))):
+            wide = next(((node, variable) for node, variable in readers if not narrow[variable]), None)
+            if wide is None:
                 changed += count
                 continue
-            node, variable = wide[0]
+            node, variable = wide
             reason = problem.reasons[variable] if variable else "it is unknown which types it takes"
             reason = reason or "the casts around it would cost more than it saves"
-            if not reason.startswith(("--keep ", "--only ")):
-                key = node.op_type, node.name or next(filter(None, node.output), "")
-                held[key] += count
-                why.setdefault(key, reason)
-    whole = changed + held.total()
-    if 2 * changed >= whole or (wanted.held and wanted.interface != KEEP):  # outputs may miss the budget anyway
+            held[node.op_type, node.name or next(filter(None, node.output), ""), reason] += count
+    return _Weights(changed, held)
+
+
+def _find_too_little(weights: _Weights, wanted: Types) -> Refusal | None:
+    """Refuse if less than half of the weights change, unless it is the user who keeps the others."""
+    held = Counter({key: count for key, count in weights.held.items() if not key[2].startswith(("--keep ", "--only "))})
+    if weights.changed >= held.total() or (wanted.held and wanted.interface != KEEP):  # outputs may miss the budget
         return None
-    op, name = max(held, key=lambda key: held[key])
+    (op, name, why), _ = held.most_common(1)[0]
     more = f" and {len(held) - 1} more keep their types" if len(held) > 1 else " keeps its type"
-    found = f'only {changed / whole:.0%} of the weights can be {wanted.label}; {op} "{name}"{more}: {why[op, name]}'
-    return Refusal("", "types", "", 0, True, reason_of(found, fix=_suggest(wanted, held, set(why.values()))))
+    share = weights.changed / (weights.changed + held.total())
+    found = f'only {share:.0%} of the float weights can be {wanted.label}; {op} "{name}"{more}: {why}'
+    return Refusal("", "types", "", 0, True, reason_of(found, fix=_suggest(wanted, held)))
 
 
 def _list_typed_readers(problem: Problem, value: Value) -> Iterator[tuple[NodeProto, int]]:
@@ -160,9 +174,9 @@ def _list_typed_readers(problem: Problem, value: Value) -> Iterator[tuple[NodePr
             yield node, variable
 
 
-def _suggest(wanted: Types, held: Counter[tuple[str, str]], reasons: set[str]) -> str:
+def _suggest(wanted: Types, held: Counter[tuple[str, str, str]]) -> str:
     """List the options that let more weights change, for the refusal that too few do."""
-    hints: list[str] = []
+    hints, reasons = list[str](), {why for _, _, why in held}
     if later := [int(match[1]) for match in map(_LATER.search, reasons) if match is not None]:
         return f"--opset {max(later)}"
     if reasons & set(wanted.held.values()):
@@ -171,7 +185,7 @@ def _suggest(wanted: Types, held: Counter[tuple[str, str]], reasons: set[str]) -
         hints.append("--inputs FILE.npz with real data")
     if T.FLOAT16 in wanted.mapping.values() and any(map(_BEYOND.search, reasons)):
         hints.append("--types bfloat16")
-    ops = dict.fromkeys(op for (op, _), _ in held.most_common())
+    ops = dict.fromkeys(op for (op, _, _), _ in held.most_common())
     if len(ops) <= _NAMED or not hints:
         hints.append(" ".join(f"--keep op:{op}" for op in ops) + " to change the rest alone")
     return ", or ".join(hints)
@@ -254,16 +268,3 @@ def _note(model: ModelProto, wanted: Types, kept: tuple[Kept, ...]) -> None:
 def _forget(model: ModelProto) -> None:
     for index in [i for i, entry in enumerate(model.metadata_props) if entry.key == METADATA]:
         del model.metadata_props[index]
-
-
-def _elements(model: ModelProto, elem_types: Container[int]) -> int:
-    """How many elements of weights a model has of some types."""
-    found = 0
-    for body in bodies(model):
-        for tensor in getattr(body, "initializer", ()):
-            found += tensors.size(tensor) if tensor.data_type in elem_types else 0
-        for node in body.node:
-            if node.op_type == "Constant":
-                held = (attribute.t for attribute in node.attribute if attribute.HasField("t"))
-                found += sum(tensors.size(tensor) for tensor in held if tensor.data_type in elem_types)
-    return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.numbers import read as read_few
 from opshift.passes.model.recoding import widen
-from opshift.passes.records import dataclass
 from opshift.passes.types.formats import FORMATS, INTEGERS, Format, round_array
 
 if TYPE_CHECKING:
@@ -21,14 +22,13 @@ T = TensorProto
 
 _PART = 1 << 16
 """Numbers that are looked at at once."""
-_FEW = 32
-"""Numbers up to which numpy takes longer than to look at each: most constants of a model have no more."""
+_FEW = 64
+"""Numbers up to which numpy takes longer than Python: most constants have no more, and some models need no numpy."""
 _DTYPES: dict[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.INT64: "<i8", T.INT32: "<i4"}
 """How the numbers of a type lie in a file, of those that numpy has."""
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """What is to be known of a constant before its type changes.
 
     Attributes:
@@ -56,9 +56,9 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
     form, size = FORMATS[target], tensors.size(tensor)
     few = _few(tensor, size)
     if few is not None:
-        finite = [abs(number) for number in few if math.isfinite(number)]
-        most, low = max(finite, default=0.0), [number for number in finite if 0 < number < form.normal]
-        lost = sum(number <= form.vanishes_below for number in low)
+        sizes = list(map(abs, few))
+        most, low = max(sizes), [each for each in sizes if 0 < each < form.normal] if min(sizes) < form.normal else []
+        lost = sum(each <= form.vanishes_below for each in low) if low else 0
         if len(tensor.dims) < 2 or not lost:
             return Numbers(size, most, min(low, default=math.inf), most >= overflow(form), lost, bool(lost))
     import numpy as np
@@ -91,11 +91,12 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
 
 
 def _few(tensor: TensorProto, size: int) -> Sequence[float] | None:
-    """The numbers of a small float32 tensor; None for others."""
-    if size > _FEW or tensor.data_type != T.FLOAT or tensor_data.is_stored(tensor):
+    """The numbers of a small float32 tensor, if all are finite; None for others."""
+    if not 0 < size <= _FEW or tensor.data_type != T.FLOAT:
         return None
     data = tensor.raw_data
-    return struct.unpack(f"<{size}f", data) if len(data) == 4 * size else None
+    few = struct.unpack(f"<{size}f", data) if len(data) == 4 * size else read_few(tensor)
+    return few if few is not None and math.isfinite(sum(few)) else None
 
 
 def _parts(tensor: TensorProto, folder: str | None) -> Iterator[np.ndarray[Any, Any]]:
@@ -181,7 +182,10 @@ def convert_constant(
         if tensor_data.retype(made, target):
             return made
     few = _few(tensor, tensors.size(tensor)) if target == T.FLOAT16 and limit is None else None
-    data = _halves(few) if few is not None else None
+    data = None
+    if few is not None:
+        with suppress(OverflowError):  # one is beyond the range
+            data = struct.pack(f"<{len(few)}e", *few)
     if data is None:
         held = read(tensor, folder)
         if held is None:
@@ -194,16 +198,6 @@ def convert_constant(
         made.metadata_props.extend(props)
     made.raw_data = data
     return made
-
-
-def _halves(few: Sequence[float]) -> bytes | None:
-    """Numbers as float16; None where one is beyond the range, or is no number."""
-    if any(number != number for number in few):
-        return None
-    try:
-        return struct.pack(f"<{len(few)}e", *few)
-    except OverflowError:
-        return None
 
 
 def _limit(held: np.ndarray[Any, Any], limit: float, form: Format) -> np.ndarray[Any, Any]:

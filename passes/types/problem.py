@@ -52,13 +52,15 @@ TENSOR = "tensor({})"
 class Value:
     """A value of one body, whose element type may change."""
 
-    __slots__ = ("elem_type", "form", "forms", "maker", "name", "place", "readers", "tensor", "variable")
+    __slots__ = ("elem_type", "form", "forms", "maker", "name", "place", "readers", "target", "tensor", "variable")
 
-    def __init__(self, name: str, place: Place, elem_type: int, form: str, variable: int, maker: int = -1):
+    def __init__(self, name: str, place: Place, elem_type: int, form: str, target: str, variable: int, maker: int = -1):
         self.name = name
         self.place = place
         self.elem_type = elem_type
         self.form = form
+        self.target = target
+        """The type that it would have, as schemas spell it; empty where that does not change."""
         self.variable = variable
         self.maker = maker
         """The index of the node that makes it; -1 for what a body is given."""
@@ -125,6 +127,24 @@ class Place:
         return default if held is None else attribute_value(held)
 
 
+class Kind(NamedTuple):
+    """What is known of all nodes of a body that call one operator.
+
+    Attributes:
+        op: the operator, as users write it.
+        signature: what its schema says; None without one.
+        varies: whether each node has to be looked at: calls of functions, constants, what may hold graphs.
+        named: the attribute that names the type of the first output.
+        follows: whether the first output has the type of an input of its group.
+    """
+
+    op: str
+    signature: Signature | None
+    varies: bool
+    named: TypeAttribute | None
+    follows: bool
+
+
 class Owner(NamedTuple):
     """The node that a variable belongs to; `node` is -1 for what a body is given."""
 
@@ -143,6 +163,7 @@ class Problem:
         self.reasons: list[str] = ["it keeps its type"]
         self.ties: list[tuple[int, int]] = []
         self.places: list[Place] = []
+        self.constants: list[Value] = []
         self._functions = {key_of(function): function for function in model.functions}
         self._by_op = {(key[0], key[1]): function for key, function in self._functions.items()}
         self._shared: dict[object, Place] = {}
@@ -169,14 +190,10 @@ class Problem:
         """Whether a type may become another one."""
         return elem_type in self.wanted.mapping
 
-    def target(self, value: Value) -> str:
-        """The type that a value would have, as schemas spell it."""
-        return self._target(value.elem_type, value.form)
-
     def _target(self, elem_type: int, form: str) -> str:
-        if (elem_type, form) not in self._targets:
-            self._targets[elem_type, form] = form.format(element_name(self.wanted.mapping[elem_type]))
-        return self._targets[elem_type, form]
+        reached = self.wanted.mapping.get(elem_type)
+        self._targets[elem_type, form] = target = form.format(element_name(reached)) if reached else ""
+        return target
 
     def declared_sizes(self, name: str) -> list[int | str | None] | None:
         """The sizes that the model declares of a value of the main graph, which is quicker than to infer them."""
@@ -237,8 +254,15 @@ class Problem:
         return self.variable(elem_type, Owner(place, -1)) if narrow else WIDE
 
     def _add(self, place: Place, name: str, elem_type: int, form: str, variable: int, maker: int = -1) -> Value:
-        value = place.values[name] = Value(name, place, elem_type, form, variable, maker)
+        target = self._targets.get((elem_type, form))
+        target = self._target(elem_type, form) if target is None else target
+        value = place.values[name] = Value(name, place, elem_type, form, target, variable, maker)
         return value
+
+    def _add_constant(self, place: Place, tensor: TensorProto, name: str, maker: int = -1) -> None:
+        value = self._add(place, name, tensor.data_type, TENSOR, FREE, maker)
+        value.tensor = tensor
+        self.constants.append(value)
 
     def _read(self, value: Value, variable: int, place: Place, node: int, index: int) -> None:
         value.readers.append((place, node, index))
@@ -257,19 +281,25 @@ class Problem:
             for tensor in body.initializer:
                 if tensor.name in place.values:  # the default of an input
                     continue
-                value = self._add(place, tensor.name, tensor.data_type, TENSOR, FREE)
-                value.tensor = tensor
+                self._add_constant(place, tensor, tensor.name)
             for sparse in body.sparse_initializer:
                 self._add(place, sparse.values.name, sparse.values.data_type, TENSOR, WIDE)
         place.nodes = list(body.node)
+        kinds: dict[tuple[str, str], Kind] = {}
         for index, node in enumerate(place.nodes):
-            domain, op, inputs = node.domain, node.op_type, node.input[:]
-            place.ops.append(f"{domain}::{op}" if domain and normalize_domain(domain) else op)
+            key, inputs = (node.domain, node.op_type), node.input[:]
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = self._kind(place, *key)
+            place.ops.append(kind.op)
             place.inputs.append(inputs)
             place.outputs.append(node.output[:])
             place.groups.append({})
             place.reads.append([FREE] * len(inputs))
-            self._node(place, index, node, normalize_domain(domain), op)
+            if kind.varies:
+                self._node(place, index, node, kind)
+            else:
+                self._plain(place, index, node, kind)
 
     def _body(self, place: Place, node: NodeProto, index: int) -> dict[str, list[Place]]:
         """The bodies in the attributes of a node, which are filled once it is known what they are given."""
@@ -283,27 +313,31 @@ class Problem:
 
     # --- nodes --------------------------------------------------------------------------------------------------
 
-    def _node(self, place: Place, index: int, node: NodeProto, domain: str, op: str) -> None:
-        function = self._by_op.get((domain, op)) if self._by_op else None
+    def _kind(self, place: Place, given: str, op: str) -> Kind:
+        domain = normalize_domain(given)
+        spelled, of = f"{given}::{op}" if domain else op, signature(domain, op, place.opsets.get(domain, 1))
+        varies = of is None or (domain, op) in self._by_op or not (domain or (op in graphless() and op != "Constant"))
+        return Kind(spelled, of, varies, NAMED.get(spelled), spelled not in _OTHERWISE)
+
+    def _node(self, place: Place, index: int, node: NodeProto, kind: Kind) -> None:
+        domain, op = normalize_domain(node.domain), node.op_type
+        function = self._by_op.get((domain, op))
         if function is not None:
             return self._call(place, index, node, function)
         if not domain and op == "Constant":
             return self._constant(place, index, node)
-        if not domain and op not in graphless() and node.attribute and any(True for _ in subgraphs(node)):
+        if not domain and any(True for _ in subgraphs(node)):
             return self._control(place, index, node)
-        of = signature(domain, op, place.opsets.get(domain, 1))
-        if of is None:
-            return self._unknown(place, index, node)
-        return self._plain(place, index, node, of)
+        return (self._plain if kind.signature is not None else self._unknown)(place, index, node, kind)
 
-    def _plain(self, place: Place, index: int, node: NodeProto, of: Signature) -> None:
+    def _plain(self, place: Place, index: int, node: NodeProto, kind: Kind) -> None:
         """An operator that a schema describes."""
+        of = kind.signature
+        assert of is not None, "a schema describes it"
         groups, reads, owner = place.groups[index], place.reads[index], Owner(place, index)
-        mapping, values, op = self.wanted.mapping, place.values, place.ops[index]
-        inputs = place.inputs[index]
+        values, inputs, formals = place.values, place.inputs[index], of.inputs
         kinds: dict[str, Value] = {}
         unknown: list[tuple[int, str]] = []
-        targets, formals = self._targets, of.inputs
         for at, name in enumerate(inputs):
             if not name:
                 continue
@@ -315,20 +349,18 @@ class Problem:
                 if name not in place.absent:
                     unknown.append((at, operand.group))
                 continue
-            group = operand.group
-            if value.elem_type not in mapping:
+            group, target = operand.group, value.target
+            if not target:
                 kinds.setdefault(group, value)
                 continue
-            elem_type, form = value.elem_type, value.form
-            able = (targets.get((elem_type, form)) or self._target(elem_type, form)) in operand.types
-            if not group or (group == ANY and not able):
+            if not group:
                 variable = WIDE
             elif group == ANY:
-                variable = FREE
+                variable = FREE if target in operand.types else WIDE
             else:
                 kinds.setdefault(group, value)
-                variable = groups.get(group) or self._group(groups, group, elem_type, owner)
-                if not able:
+                variable = groups.get(group) or self._group(groups, group, value.elem_type, owner)
+                if target not in operand.types:
                     self.stay(variable, lacks(node, value, self, place))
             reads[at] = variable
             value.readers.append((place, index, at))
@@ -339,7 +371,7 @@ class Problem:
                 value = self._add(place, inputs[at], kinds[group].elem_type, TENSOR, WIDE)
                 reads[at] = groups[group]
                 self._read(value, groups[group], place, index, at)
-        named, formals = NAMED.get(op), of.outputs
+        formals = of.outputs
         for at, name in enumerate(place.outputs[index]):
             if not name:
                 continue
@@ -348,29 +380,29 @@ class Problem:
                 continue
             group = operand.group
             like = kinds.get(group) if group else None  # boxes are floats, and the indices of NonMaxSuppression int64
-            if like is not None and not at and op not in _OTHERWISE:
+            if like is not None and not at and kind.follows:
                 elem_type, form = like.elem_type, like.form
             else:
                 elem_type, form = self._output_type(place, node, at, operand.elem_type, like)
             if not elem_type:
                 elem_type, form = find_declared_type(place, name)
-            if elem_type not in mapping:
+            if not self.moves(elem_type):
                 if elem_type:
                     self._add(place, name, elem_type, form, FREE, index)
                 continue
             if not group or group == "stash":
                 variable = WIDE
             else:
-                if at == 0 and named is not None and not self._is_like(place, node):
+                if at == 0 and kind.named is not None and not self._is_like(place, node):
                     group = "="
                 variable = groups.get(group) or self._group(groups, group, elem_type, owner)
             value = self._add(place, name, elem_type, form, variable, index)
-            if op.startswith(_CLASSICAL):
+            if kind.op.startswith(_CLASSICAL):
                 self.stay(variable, "runtimes compute it in float32")
-            if variable and (targets.get((elem_type, form)) or self._target(elem_type, form)) not in operand.types:
+            if variable and value.target not in operand.types:
                 self.stay(variable, lacks(node, value, self, place))
             if (
-                op in ("Cast", "CastLike")
+                kind.op in ("Cast", "CastLike")
                 and (first := place.find(inputs[0])) is not None
                 and first.elem_type == elem_type
             ):
@@ -429,10 +461,9 @@ class Problem:
             if elem_type:
                 self._add(place, node.output[0], elem_type, TENSOR, WIDE, index)
             return
-        value = self._add(place, node.output[0], held.data_type, TENSOR, FREE, index)
-        value.tensor = held
+        self._add_constant(place, held, node.output[0], index)
 
-    def _unknown(self, place: Place, index: int, node: NodeProto) -> None:
+    def _unknown(self, place: Place, index: int, node: NodeProto, _: object = None) -> None:
         """An operator that no schema describes takes what it took."""
         for at, name in enumerate(node.input):
             value = place.find(name) if name else None
@@ -529,7 +560,7 @@ class Problem:
         """Let what a node passes keep its type where the opset's schema does not take the other one."""
         of = signature("", node.op_type, place.opsets.get("", 1))
         operand = of.outputs[-1] if of is not None and of.outputs else None
-        if operand is not None and self.target(value) not in operand.types:
+        if operand is not None and value.target not in operand.types:
             self.stay(variable, lacks(node, value, self, place))
 
     def _add_inputs(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
@@ -618,7 +649,7 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
     """That an operator does not take a type, and the opset from which on it does."""
     from opshift.passes.model import schemas
 
-    target, domain = problem.target(value), normalize_domain(node.domain)
+    target, domain = value.target, normalize_domain(node.domain)
     name = FORMATS[problem.wanted.mapping[value.elem_type]].name
     for version in schemas.versions(domain, node.op_type):
         later = schemas.schema(domain, node.op_type, version)

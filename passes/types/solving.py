@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
+from functools import cache
 
 from opshift.passes.types.cutting import INFINITE, Network
 from opshift.passes.types.masks import HEAVY, MOVING
@@ -20,7 +21,7 @@ _LAUNCH = 1024
 Sizes = Callable[[Value], int]
 
 
-def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = ()) -> list[bool]:
+def solve(problem: Problem, size: Sizes, pulling: Collection[tuple[int, int]] = ()) -> list[bool]:
     """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed.
 
     Nodes that are `pulling` become narrow for their own sake, as `HEAVY` ones do: by the identity of their body, and
@@ -30,29 +31,34 @@ def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = (
     count = len(problem.elem_types)
     wide, heavy = [False] * count, [False] * count
     wide[root[0]] = True
-    for variable in range(count):
-        if problem.reasons[variable]:
+    for variable, (owner, reason) in enumerate(zip(problem.owners, problem.reasons, strict=True)):
+        if reason:
             wide[root[variable]] = True
-        owner = problem.owners[variable]
         if owner is None:
             continue
-        if owner.node < 0:  # inputs and outputs of the model that are to change, and those of functions, which may
-            heavy[root[variable]] |= owner.place is problem.main
-            continue
-        op = owner.place.ops[owner.node].rpartition("::")[2]
-        if op in HEAVY or (id(owner.place), owner.node) in pulling:
+        place, node = owner
+        if node < 0:  # inputs and outputs of the model that are to change, and those of functions, which may
+            heavy[root[variable]] |= place is problem.main
+        elif is_heavy(place.ops[node]) or (pulling and (id(place), node) in pulling):
             heavy[root[variable]] = True
-    made, links = _links(problem, root)
+    free = [not (fixed or pulled) for fixed, pulled in zip(wide, heavy, strict=True)]
+    made, links = _links(problem, root, free)
     narrow = [not wide[root[variable]] for variable in range(count)]
-    for part in _parts(links, wide, heavy, count, root):
+    for part in _parts(links, wide, heavy, free):
         for variable in _find_kept(part, made, links, wide, heavy, problem, size):
             narrow[variable] = False
     return [narrow[root[variable]] for variable in range(count)]
 
 
+@cache
+def is_heavy(op: str) -> bool:
+    """Whether nodes of an operator, as users write it, become narrow for their own sake."""
+    return op.rpartition("::")[2] in HEAVY
+
+
 def _roots(problem: Problem) -> list[int]:
-    """One variable of all that are tied together, for each."""
-    root = list(range(len(problem.elem_types)))
+    """One variable of all that are tied together, for each; and `FREE` for `FREE`, which comes last."""
+    root = [*range(len(problem.elem_types)), FREE]
 
     def find(variable: int) -> int:
         while root[variable] != variable:
@@ -63,45 +69,48 @@ def _roots(problem: Problem) -> list[int]:
     for one, other in problem.ties:
         first, second = sorted((find(one), find(other)))
         root[second] = first
-    return [find(variable) for variable in range(len(root))]
+    return [own if root[own] == own else find(own) for own in root]
 
 
 Link = tuple[Value, int, tuple[int, ...]]
 """A value, its variable, and those of its readers that are others."""
 
 
-def _links(problem: Problem, root: list[int]) -> tuple[dict[int, list[Value]], list[Link]]:
-    """The values that each variable makes, and where a cast may stand."""
+def _links(problem: Problem, root: list[int], free: list[bool]) -> tuple[dict[int, list[Value]], list[Link]]:
+    """The values that each free variable makes, and where a cast may stand."""
     made: dict[int, list[Value]] = {}
     links: list[Link] = []
     for value in problem.values():
-        if value.variable == FREE or not problem.moves(value.elem_type):
+        if value.variable == FREE or not value.target:
             continue
         own = root[value.variable]
-        made.setdefault(own, []).append(value)
-        readers: set[int] = set()
-        for place, index, at in value.readers:
-            variable = place.reads[index][at] if index >= 0 else place.output_reads[at]
-            if variable != FREE:
-                readers.add(root[variable])
-        readers.discard(own)
+        if free[own]:
+            made.setdefault(own, []).append(value)
+        readers = {
+            root[place.reads[index][at] if index >= 0 else place.output_reads[at]] for place, index, at in value.readers
+        }
+        readers -= {own, FREE}
         if readers:
             links.append((value, own, tuple(sorted(readers))))
     return made, links
 
 
 def _parts(
-    links: list[Link], wide: list[bool], heavy: list[bool], count: int, root: list[int]
+    links: list[Link], wide: list[bool], heavy: list[bool], free: list[bool]
 ) -> list[tuple[set[int], list[int]]]:
     """The variables that may be either, in parts that hang together and touch something wide, with their links."""
     near: dict[int, list[int]] = {}
+    starts: list[int] = []
     for at, (_, own, readers) in enumerate(links):
         for variable in (own, *readers):
-            near.setdefault(variable, []).append(at)
-    seen = [False] * count
+            if free[variable]:
+                near.setdefault(variable, []).append(at)
+            elif wide[variable]:
+                starts += [own, *readers]
+    seen = [not each for each in free]
     parts: list[tuple[set[int], list[int]]] = []
-    for start in near:
-        if wide[start] or heavy[start] or seen[start]:
+    for start in starts:
+        if seen[start]:
             continue
         part, touched, pending, touches = {start}, dict[int, None](), [start], False
         seen[start] = True
@@ -116,7 +125,7 @@ def _parts(
                 for other in (own, *readers):
                     if wide[other]:
                         touches |= not is_cast
-                    elif not heavy[other] and not seen[other]:
+                    elif not seen[other]:
                         seen[other] = True
                         part.add(other)
                         pending.append(other)

@@ -8,11 +8,11 @@ from math import log, prod, sqrt
 
 from opshift.passes.analysis import scope as scopes
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.model import tensors
+from opshift.passes.model import numbers, tensor_data, tensors
 from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.types import constants, masks, vanishing
 from opshift.passes.types.constants import Numbers
-from opshift.passes.types.formats import FORMATS, Format
+from opshift.passes.types.formats import FORMATS, Format, is_narrower
 from opshift.passes.types.masks import HEAVY, MOVING
 from opshift.passes.types.problem import FREE, WIDE, Owner, Place, Problem, Value, narrowing
 from opshift.passes.types.wanted import Range, matches
@@ -74,8 +74,8 @@ class Staying:
         self._keep_asked()
         if not problem.wanted.narrows:
             return
-        for value in list(problem.values()):
-            if value.tensor is not None and problem.moves(value.elem_type):
+        for value in problem.constants:
+            if value.target:
                 self._constant(value)
         for place in problem.places:
             for index, op in enumerate(place.ops):
@@ -197,8 +197,9 @@ class Staying:
         """The number that a constant of one element holds."""
         if value is None or value.tensor is None or tensors.size(value.tensor) != 1:
             return None
-        held = constants.read(value.tensor, self._folder)
-        return None if held is None or held.dtype.kind not in "iufb" else float(held.reshape(-1)[0])
+        held = tensor_data.load(value.tensor, self._folder)
+        found = numbers.read(held) if held is not None else None
+        return None if found is None else float(found[0])
 
     def sizes(self, name: str) -> Sizes | None:
         """The sizes of a value of the main graph."""
@@ -214,8 +215,7 @@ class Staying:
 
     def _constant(self, value: Value) -> None:
         assert value.tensor is not None, "it is a constant"
-        held = self.numbers(value)
-        form = self.format(value.elem_type)
+        held, form = self.numbers(value), self.format(value.elem_type)
         if held is None or not is_narrowed_type(self.problem, value.elem_type):
             return
         if held.beyond:
@@ -805,8 +805,6 @@ RULES: dict[str, Rule] = {
 
 def is_narrowed_type(problem: Problem, elem_type: int) -> bool:
     """Whether a type becomes one that holds fewer numbers."""
-    from opshift.passes.types.formats import is_narrower
-
     return elem_type in problem.wanted.mapping and is_narrower(elem_type, problem.wanted.mapping[elem_type])
 
 

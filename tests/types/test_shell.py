@@ -113,7 +113,7 @@ def test_ranges_that_leave_too_few_weights_write_nothing(tmp_path, capsys):
     assert main([*command, "float16"]) == 3
     said = capsys.readouterr().out
     assert not target.exists()
-    assert 'only 0% of the weights can be float16; MatMul "i" keeps its type: it reaches' in said
+    assert 'only 0% of the float weights can be float16; MatMul "i" keeps its type: it reaches' in said
     assert "try --inputs FILE.npz with real data, or --types bfloat16, or --keep op:MatMul" in said
     np.savez(tmp_path / "real.npz", x=normal(2, 64, scale=1e-3))
     assert main([*command, "float16", "--inputs", str(tmp_path / "real.npz")]) == 0

@@ -66,14 +66,14 @@ class Names:
 
     @cached_property
     def _bytes_of_names(self) -> bytes:
-        """Bytes that hold every name, those of nested graphs included, but not the weights."""
+        """Bytes that hold every name, those of nested graphs included, but not large weights."""
         if self._survey is not None and self._survey.checked:
             held = [b"\n".join([*names.made, *names.early, *names.nodes]) for _, names in self._survey.values]
             stated = [value.name for body, _ in self._survey.values for value in body.value_info]
             return b"\n".join([*held, "\n".join(stated).encode()])
         graph = self._model.graph
         held = [function.SerializeToString() for function in self._model.functions]
-        if not graph.initializer and not graph.sparse_initializer and graph.ByteSize() <= _LARGE * len(graph.node):
+        if graph.ByteSize() <= _LARGE * len(graph.node):
             return b"\n".join([*held, graph.SerializeToString()])
         held += map(_spell, graph.node)
         held += [value.name.encode() for value in (*graph.input, *graph.output, *graph.value_info)]

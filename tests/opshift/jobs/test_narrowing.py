@@ -171,12 +171,12 @@ def test_a_second_time_tells_no_share_of_what_is_left(source, tmp_path, capsys):
     onnx.save(source, tmp_path / "in.onnx")
     options = ["--types", "float16", "--keep", "op:Relu"]
     assert main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "one.onnx"), *options]) == 0
-    assert "100% of the weights" in capsys.readouterr().out
+    assert "100% of the float weights" in capsys.readouterr().out
     assert main(["convert", str(tmp_path / "one.onnx"), str(tmp_path / "two.onnx"), *options]) == 0
     told = capsys.readouterr().out
     assert "the model is already as you asked" in told
     assert "keeps its type: 1 x Relu: --keep op:Relu" in told
-    assert not any(words in told for words in ("of the weights", "no model ran", "moves by"))
+    assert not any(words in told for words in ("of the float weights", "no model ran", "moves by"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """What cannot be changed is refused, with what to do."""
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -69,6 +72,36 @@ def test_enough_weights_change(body, weights, options):
     source = weighted(body, **weights)
     made = change(source, types("float16", **options), demanded=True).model
     assert TensorProto.FLOAT16 in {attribute.i for node in made.graph.node for attribute in node.attribute}
+
+
+def test_the_share_of_the_weights_leaves_out_integers_and_what_an_operator_takes_in_float32_alone():
+    source = weighted(
+        "h = MatMul(x, w) i = Add(h, b) j = MatMul(i, v) s = Reshape(j, l) r = Resize(s, , z) y = Reshape(r, t)",
+        w=np.ones((4, 4), np.float32),
+        b=np.ones((4,), np.float32),
+        v=np.full((4, 4), 1e6, np.float32),
+        z=np.ones((2,), np.float32),
+        l=np.array([2, 4], np.int64),
+        t=np.array([2, 4], np.int64),
+    )
+    result = change(source, types("float16"), demanded=True)
+    assert result.types.share == pytest.approx(20 / 36)
+    kept = change(source, types("float16", keep="op:Add"), demanded=True)
+    assert kept.types.share == pytest.approx(16 / 36)
+
+
+def test_small_constants_need_no_numpy(tmp_path):
+    source = weighted("h = MatMul(x, w) i = Mul(h, two) y = Tanh(i)", w=SMALL, two=np.array(2, np.float32))
+    onnx.save(source, tmp_path / "in.onnx")
+    code = (
+        "import sys; from opshift.cli.main import main; "
+        "code = main(['convert', 'in.onnx', 'out.onnx', '--types', 'float16', '--no-verify']); "
+        "assert 'numpy' not in sys.modules; sys.exit(code)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    weights = {tensor.name: tensor for tensor in onnx.load(tmp_path / "out.onnx").graph.initializer}
+    assert onnx.numpy_helper.to_array(weights["w"]).tolist() == np.ones((4, 4)).tolist()
+    assert onnx.numpy_helper.to_array(weights["two"]).dtype == np.float16
 
 
 def test_a_model_that_is_half_already_is_not_refused():
