@@ -14,8 +14,8 @@ from opshift.jobs.outcome import Outcome, several, verdict
 from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import group_refusals
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.passes.model.pieces import Pieces
-from opshift.verification.pieces import find_counterparts
+from opshift.verification.regions import Body, Comparison
+from opshift.verification.side import Side
 from opshift.verification.verdict import Verification
 
 _MOST_DRAWN, _MOST_NODES = 24, 14
@@ -87,17 +87,16 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
 
 def difference_page(found: Difference, before: ModelProto, after: ModelProto, command: Sequence[str]) -> str:
     """A page of how two models differ, with drawings of what stands around nodes that do."""
-    pieces = Pieces(before), Pieces(after)
-    drawn = []
+    regions, drawn = _Regions(before, after), []
     for pair in found.changed[:_MOST_DRAWN]:
         about = f"{pair.op} {pair.before}: {'; '.join(pair.how)}"
         drawn.append(
-            f"<details open><summary>{escape(about)}</summary>{_render_drawing(*pieces, pair.before)}</details>"
+            f"<details open><summary>{escape(about)}</summary>{_render_drawing(regions, pair.before)}</details>"
         )
     for node in [*found.gone, *found.added][: max(_MOST_DRAWN - len(drawn), 0)]:
         drawn.append(
             f"<details><summary>{escape(f'{node.op} {node.name}')}</summary>"
-            f"{_render_drawing(*pieces, node.name)}</details>"
+            f"{_render_drawing(regions, node.name)}</details>"
         )
     parts = [
         f"<h1>{escape(found.before)} and {escape(found.after)}</h1>",
@@ -221,20 +220,37 @@ def _changes(changes: Sequence[Change], source: ModelProto | None, result: Model
     for change in changes:
         kinds.setdefault(change[1:], []).append(change)
     yield f"<h2>{len(changes)} changes</h2>"
-    pieces = (Pieces(source), Pieces(result)) if source is not None and result is not None else None
+    regions = _Regions(source, result) if source is not None and result is not None else None
     for number, alike in enumerate(kinds.values()):
         first = alike[0]
         rung = first.rung.replace("->", "→")
         note = f" ({first.remark})" if first.remark else ""
         line = f"{len(alike)} × {f'{first.op} {rung}'.strip()}, {first.grade}: {first.how}{note}"
         names = ", ".join(change.node for change in alike[:20]) + (" …" if len(alike) > 20 else "")
-        drawn = _render_drawing(*pieces, first.node) if pieces is not None and number < _MOST_DRAWN else ""
+        drawn = _render_drawing(regions, first.node) if regions is not None and number < _MOST_DRAWN else ""
         yield f"<details{' open' if number < 3 else ''}><summary>{escape(line)}</summary>"
         yield f'<p class="quiet">{escape(names)}</p>{drawn}</details>'
 
 
-def _render_drawing(before: Pieces, after: Pieces, name: str) -> str:
-    found = find_counterparts(before, after, name)
+class _Regions:
+    """The nodes by which two models differ, in the regions that the proof compares."""
+
+    def __init__(self, before: ModelProto, after: ModelProto):
+        self._before, self._after = Body(Side(before)), Body(Side(after))
+        self._regions = Comparison(self._before, self._after).regions()
+
+    def around(self, name: str) -> tuple[list[NodeProto], list[NodeProto]] | None:
+        """Find the nodes of both models around one, by its name or an output's; None if nothing differs there."""
+        for region in self._regions:
+            before = [self._before.pieces.nodes[index] for index in region.before]
+            after = [self._after.pieces.nodes[index] for index in region.after]
+            if any(name in (node.name, *node.output) for node in (*before, *after)):
+                return before, after
+        return None
+
+
+def _render_drawing(regions: _Regions, name: str) -> str:
+    found = regions.around(name)
     if found is None or max(map(len, found)) > _MOST_NODES or not any(found):
         return ""
     drawn = (drawing(list(map(_box, nodes))) if nodes else "nothing" for nodes in found)

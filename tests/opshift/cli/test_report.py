@@ -5,11 +5,10 @@ from html.parser import HTMLParser
 
 import onnx
 import pytest
-from opshift.passes.model.pieces import Pieces
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
-from opshift.verification.pieces import find_counterparts
+from opshift.cli.report import _Regions
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -144,19 +143,24 @@ def test_what_is_below_stands_below():
     assert text.count("<path") == 3
 
 
-def regions(before, after, name, outputs="float[3] y"):
-    found = find_counterparts(
-        *(Pieces(model(text, 20, inputs="float[3] x", outputs=outputs)) for text in (before, after)), name
-    )
+def around(before, after, name, outputs="float[3] y"):
+    models = [model(text, 20, inputs="float[3] x", outputs=outputs) for text in (before, after)]
+    for made in models:
+        for node in made.graph.node:
+            node.name = f"{node.op_type}_"
+    found = _Regions(*models).around(name)
     return found and tuple([node.op_type for node in nodes] for nodes in found)
 
 
-def test_regions():
-    assert regions("a = Abs(x) y = Neg(a)", "a = Abs(x) y = Cos(a)", "y") == (["Neg"], ["Cos"])
-    assert regions("a = Abs(x) b = Exp(a) y = Neg(b)", "a = Abs(x) y = Cos(a)", "b") == (["Exp", "Neg"], ["Cos"])
-    assert regions("a = Abs(x) y = Neg(a)", "y = Neg(x)", "a") == (["Abs", "Neg"], ["Neg"])
-    assert regions("a = Abs(x) y = Neg(a)", "y = Neg(x)", "nobody") is None
-    assert regions("a = Abs(x) y = Neg(x)", "y = Neg(x)", "a") is None, "it leads to nothing that both have"
+def test_what_is_drawn_around_a_node():
+    assert around("a = Abs(x) y = Neg(a)", "a = Abs(x) y = Cos(a)", "y") == (["Neg"], ["Cos"])
+    assert around("a = Abs(x) y = Neg(a)", "a = Abs(x) y = Cos(a)", "a") is None, "it is the same in both"
+    before, after = "a = Abs(x) p = Exp(a) q = Neg(p) y = Relu(q)", "a = Abs(x) q = Cos(a) y = Relu(q)"
+    for name in ("p", "q", "Exp_", "Cos_"):
+        assert around(before, after, name) == (["Exp", "Neg"], ["Cos"])
+    assert around("a = Abs(x) y = Neg(a)", "y = Neg(x)", "a") == (["Abs", "Neg"], ["Neg"])
+    assert around("a = Abs(x) y = Neg(a)", "y = Neg(x)", "nobody") is None
+    assert around("a = Abs(x) y = Neg(x)", "y = Neg(x)", "a") is None, "it leads to nothing that both have"
 
 
 def test_changed_parts_and_outputs_are_shown_with_their_bounds(tmp_path):
