@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto
 from opshift.passes.records import dataclass
@@ -15,25 +15,11 @@ from opshift.verification.side import Side
 from opshift.verification.verdict import Verification
 from opshift.verification.whole import run_whole
 
+if TYPE_CHECKING:
+    from opshift.passes.types.door import Probe
+
 T = TensorProto
 _SECONDS = 300
-
-
-class Probe(Protocol):
-    """A node in both types, with vectors of numbers for its inputs (`passes/types/ends.py`)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def wide(self) -> ModelProto: ...
-    @property
-    def narrow(self) -> ModelProto: ...
-    @property
-    def feeds(self) -> tuple[tuple[int, ...], ...]: ...
-    @property
-    def elem_types(self) -> tuple[int, ...]: ...
-    @property
-    def is_certain(self) -> bool: ...
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from opshift.passes.types.carriers import Carriers, read_carriers
 from opshift.passes.types.carrying import carry_types
 from opshift.passes.types.changing import change
 from opshift.passes.types.describing import Convertible, count_types, describe
-from opshift.passes.types.ends import probes
+from opshift.passes.types.ends import Probe, probes
 from opshift.passes.types.formats import FORMATS, as_floats, round_array
 from opshift.passes.types.masks import MOVING
 from opshift.passes.types.simulating import simulate
@@ -18,6 +18,7 @@ __all__ = [
     "MOVING",
     "Carriers",
     "Convertible",
+    "Probe",
     "Range",
     "Seen",
     "Types",
