@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
 
@@ -20,10 +20,10 @@ from opshift.verification.aligning import align
 from opshift.verification.bounds import FLIPS
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import DRAWN, Asked
-from opshift.verification.proof import CAPTURED, HASTE, Failure, Manner, Prover
+from opshift.verification.proof import CAPTURED, Failure, Manner, Prover
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
-from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification, several
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification
 from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
 
 _ROUNDS = 3
@@ -117,9 +117,7 @@ def _with_regions(
     remarks = [
         *remarks,
         *whole.remarks,
-        *dict.fromkeys(prover.remarks),
-        *_say_widened(prover.widened),
-        *_say_late(prover.late),
+        *(f"{_say_names(list(names))}: {said}" for said, names in prover.remarks.items()),
     ]
     if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
         whole.is_different, whole.why = True, whole.why or whole.empty
@@ -153,21 +151,9 @@ def _with_regions(
     return verification
 
 
-def _say_widened(names: Sequence[str]) -> list[str]:
-    """Write one remark on all regions that agree only together with the nodes before them."""
-    if not names:
-        return []
-    more = f" and {len(names) - 1} more were" if len(names) > 1 else " was"
-    return [f'"{names[0]}"{more} tested only on numbers that the nodes in front can compute']
-
-
-def _say_late(late: Mapping[str, int]) -> list[str]:
-    """Write one remark on all inputs of changed parts that were left out because a run on them takes too long."""
-    if not late:
-        return []
-    more = f" and {several(len(late) - 1, 'other part')} were" if len(late) > 1 else " was"
-    inputs = several(sum(late.values()), "input")
-    return [f'"{next(iter(late))}"{more} not tested on {inputs}: onnx.reference takes longer than {HASTE:g} s for each']
+def _say_names(names: Sequence[str]) -> str:
+    """Write the first of the values of which something is said, and how many more there are."""
+    return f'"{names[0]}"{f" and {len(names) - 1} more" if len(names) > 1 else ""}'
 
 
 def _types_that_are_gone(before: Side, after: Side) -> set[int]:

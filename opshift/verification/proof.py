@@ -149,7 +149,7 @@ class _Kind:
     why: str = ""
     broken: str = ""  # how onnx.reference fails on the second side, which it may do on a valid model
     engines: set[str] = field(default_factory=set)
-    late: int = 0
+    is_late: bool = False
     slowest: float = 0.0
     is_lacking: bool = False
 
@@ -181,11 +181,8 @@ class Prover:
         self._shown = shown or before.side
         self._fixed: set[str] | None = None
         self._read: list[Any] = [None, None]  # the weights of the pair that was run last
-        self.remarks: list[str] = []
-        self.widened: list[str] = []
-        """What agrees only together with the nodes before it."""
-        self.late: dict[str, int] = {}
-        """How many inputs were left out, as onnx.reference takes too long, by the first output of the part."""
+        self.remarks: dict[str, dict[str, None]] = {}
+        """What was seen and does not decide, with the names of the values of which it is said."""
         self.failures: list[Failure] = []
         """The regions that differ, in the order of the second model."""
 
@@ -210,10 +207,13 @@ class Prover:
             return []
         progress.tell("run changed parts", 0, len(kinds))
         for number, run in enumerate(self._runs):
-            for pair, kind, values in self._capture_inputs(pairs, run):
-                self._run_place(pair, kind, values, number)
+            for (pair, kind), values in zip(pairs, self._capture_inputs([pair for pair, _ in pairs], run), strict=True):
+                if values is not None:
+                    self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
-        self.late |= {kind.pair.region.outputs[0]: kind.late for kind in kinds.values() if kind.late and kind.runs}
+        for kind in kinds.values():
+            if kind.is_late and kind.runs:
+                self._remark(kind, f"not tested on some inputs: onnx.reference takes longer than {HASTE:g} s for each")
         findings = [self._make_finding(kind) for kind in kinds.values()]
         failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
         order = {region.outputs: place for place, region in enumerate(regions)}
@@ -263,7 +263,7 @@ class Prover:
                 count = -1
                 break
             count += 1
-            runs = [pair.feeds(values) for values in self._values(pair.reads)]
+            runs = [pair.feeds(next(self._capture([pair.reads], run))) for run in self._runs]
             sides = [inner.with_types(side, runs[0] if runs else {}, self._types) for side in (pair.before, pair.after)]
             whole = [run for run in runs if all(value.name in run for value in sides[0].model.graph.input)]
             prover = Prover(Body(sides[0]), Body(sides[1]), whole, self._manner, self._depth + 1)
@@ -281,25 +281,13 @@ class Prover:
                 outer = self._describe_failure(region, one.label, Closeness(_add_place(pair.label, one.why)), {})
                 outer = replace(outer, is_taken=one.is_taken)
                 (self.failures if is_run and one.label == CAPTURED else doubts).append(outer)
-            self.remarks += prover.remarks
-            self.widened += prover.widened
-            self.late |= prover.late
+            for said, names in prover.remarks.items():
+                self.remarks.setdefault(said, {}).update(names)
         return findings, doubts, count > 0 and len(region.before) == len(region.after) == 1
 
-    def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield inner values of the first model, run by run."""
-        body = self._bodies[0]
-        session, known = _open_capture(self._shown, [name for name in names if name in body.pieces.makers])
-        for run in self._runs:
-            values = {name: run[name] for name in names if name in run}
-            available = [name for name in names if name in known]
-            if session is not None:
-                with suppress(EngineError):
-                    values.update(zip(available, session.values(run, available), strict=True))  # type: ignore[attr-defined]
-            for name in names:
-                if name in body.constants and name not in values:
-                    values[name] = numpy_helper.to_array(body.tensor(name))
-            yield values
+    def _remark(self, kind: _Kind, said: str) -> None:
+        """Add a remark on a kind of region. Runs where something was not tested, or only partly."""
+        self.remarks.setdefault(said, {})[kind.pair.region.outputs[0]] = None
 
     @cached_property
     def _types(self) -> Mapping[str, TypeProto]:
@@ -308,26 +296,34 @@ class Prover:
 
     # --- captured values ------------------------------------------------------------------------------------
 
-    def _capture_inputs(
-        self, pairs: Sequence[tuple[Pair, _Kind]], run: Feeds
-    ) -> Iterator[tuple[Pair, _Kind, dict[str, Any]]]:
-        """Yield regions with their captured inputs in a run, a batch at a time."""
+    def _capture_inputs(self, pairs: Sequence[Pair], run: Feeds) -> Iterator[dict[str, Any] | None]:
+        """Yield for each region its inputs in a run of the first model; None where one of them is not known."""
+        for pair, values in zip(pairs, self._capture([pair.region.inputs for pair in pairs], run), strict=True):
+            is_known = all(name in values for name in pair.region.inputs)
+            yield {f"~x{k}": values[name] for k, name in enumerate(pair.region.inputs)} if is_known else None
+
+    def _capture(self, wanted: Sequence[Sequence[str]], run: Feeds) -> Iterator[dict[str, Any]]:
+        """Yield values of the first model in a run for each group of names, as far as it has them.
+
+        Many groups are captured at once, as long as their values are not too large together.
+        """
         body = self._bodies[0]
-        wanted = {name for pair, _ in pairs for name in pair.region.inputs if name not in run}
-        session, known = _open_capture(self._shown, sorted(name for name in wanted if name in body.pieces.makers))
+        inner = {name for names in wanted for name in names if name not in run and name in body.pieces.makers}
+        session, known = _open_capture(self._shown, sorted(inner))
         start, count = 0, 64
-        while start < len(pairs):
-            batch = pairs[start : start + count]
-            names = sorted({n for pair, _ in batch for n in pair.region.inputs if n not in run and n in known})
+        while start < len(wanted):
+            batch = wanted[start : start + count]
+            names = sorted(known & {name for group in batch for name in group})
             values = dict(run)
             if names and session is not None:
                 try:
                     values.update(zip(names, session.values(run, names), strict=True))  # type: ignore[attr-defined]
                 except EngineError:
                     session = None
-            for pair, kind in batch:
-                if all(name in values for name in pair.region.inputs):
-                    yield pair, kind, {f"~x{k}": values[name] for k, name in enumerate(pair.region.inputs)}
+            for group in batch:
+                constants = {name: body.tensor(name) for name in group if name in body.constants and name not in values}
+                values.update((name, numpy_helper.to_array(tensor)) for name, tensor in constants.items())
+                yield {name: values[name] for name in group if name in values}
             start += len(batch)
             size = sum(getattr(values[name], "nbytes", 0) for name in names if name in values)
             count = max(1, min(4096, _BATCH * len(batch) // (size + 1)))
@@ -378,14 +374,15 @@ class Prover:
         wider = self._widen(region) if failure[0] != WHOLE_TABLES and not is_length else None
         if wider is not None and self._runs:
             again = _Kind(make_pair(*self._bodies, wider))
-            for _, _, values in self._capture_inputs([(again.pair, again)], self._runs[0]):
+            values = next(self._capture_inputs([again.pair], self._runs[0]))
+            if values is not None:
                 there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
                 if there is None and again.runs:
                     untaken = [replace(doubt, is_taken=False) for doubt in doubts if doubt.label == CAPTURED]
                     if untaken:  # a branch differs on what it would have been given
                         kind.failures += untaken
                         return
-                    self.widened.append(kind.pair.region.outputs[0])
+                    self._remark(kind, "tested only on numbers that the nodes in front can compute")
                     kind.closeness = known.worse(again.closeness)
                     return
                 if there is None and again.why == _NAN:
@@ -410,7 +407,7 @@ class Prover:
             )
             if closeness is not None:
                 if drawn.remark:
-                    self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
+                    self._remark(kind, drawn.remark)
                 done += 1
                 if closeness.why:
                     return drawn.label, closeness, drawn.feeds
@@ -592,7 +589,7 @@ class Prover:
             expected = self._run(pair, kind, 0, feeds[0])
         except EngineError as error:
             kind.why = kind.why or str(error)
-            kind.late += str(error).startswith(TOO_LONG)
+            kind.is_late |= str(error).startswith(TOO_LONG)
             return None
         try:
             actual = self._run(pair, kind, 1, feeds[1])
@@ -602,7 +599,7 @@ class Prover:
             is_elsewhere = isinstance(second, Reference) and kind.engines == {OnnxRuntime.engine}
             if str(error).startswith(TOO_LONG) or is_absent or is_elsewhere:  # which do not run all that is valid
                 kind.why = kind.why or str(error)
-                kind.late += str(error).startswith(TOO_LONG)
+                kind.is_late |= str(error).startswith(TOO_LONG)
                 return None
             if isinstance(second, Reference):
                 kind.broken = kind.broken or str(error)
@@ -716,8 +713,7 @@ class Prover:
             if one.dtype.kind in "biuf" and (why := random_operators.unlike(one, other)):
                 return Closeness(why, is_same=False)
             if not random_operators.tells(one, other):
-                names = ", ".join(pair.region.outputs[:2])
-                self.remarks.append(f'"{names}" drew {one.size} numbers: too few to tell how they are drawn')
+                self._remark(kind, f"{one.size} random numbers are too few to tell how they are drawn")
         return Closeness(is_same=False)
 
     def _run(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any]:

@@ -89,7 +89,7 @@ def test_parts_that_agree_with_the_nodes_before_them_are_one_remark():
     text = "a = Exp(x) b = Sigmoid(x) p = {}(a) q = {}(b) y = Add(p, q)"
     found = verify(text.format("Relu", "Abs"), text.format("Identity", "Identity"), promise=True)
     assert found.status == "equal"
-    assert found.remarks == ('"p" and 1 more were tested only on numbers that the nodes in front can compute',)
+    assert found.remarks == ('"p" and 1 more: tested only on numbers that the nodes in front can compute',)
 
 
 def test_a_branch_for_other_sizes_is_run_at_such():

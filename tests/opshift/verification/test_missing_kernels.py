@@ -81,7 +81,7 @@ def test_a_drawn_region_that_takes_too_long_is_a_remark_and_no_difference(tmp_pa
     assert cli.main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--opset", "22"]) == 0
     printed = capsys.readouterr().out
     assert "could only be tested" not in printed
-    remark = r'remark: "y" was not tested on \d+ inputs: onnx.reference takes longer than 2 s for each'
+    remark = 'remark: "y": not tested on some inputs: onnx.reference takes longer than 2 s for each'
     assert len(re.findall(remark, printed)) == printed.count("takes longer") == 1
 
 
