@@ -67,28 +67,16 @@ def verify_sides(
     if rounded_to:
         remarks.append(f"compared in {element_name(rounded_to)}, in which the first model computes")
     if wanted.engines or wanted.tolerances or whole.cast or rounded_to or (fails and not promise):
-        return combine_outputs(whole, remarks)
+        return whole.answer(whole.status, (), remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges, promise)
     with suppress(EngineError):
         return _with_regions(before, after, whole, manner, wanted, remarks, promise=promise)
-    return combine_outputs(whole, remarks)
+    return whole.answer(whole.status, (), remarks)
 
 
 _LEAST_SECONDS = 1.0
 """What drawn values may take at least."""
-
-
-def combine_outputs(whole: WholeRun, remarks: Sequence[str]) -> Verification:
-    """Make the answer if only the whole models were compared.
-
-    Used with the user's own engines or tolerances, and if no region can be cut out.
-    """
-    if whole.is_different:
-        return _make_verification(whole, DIFFERENT, (), remarks)
-    if whole.engine:
-        return _make_verification(whole, EQUAL, (), remarks)
-    return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks), cast=whole.cast)
 
 
 def _with_regions(
@@ -129,9 +117,9 @@ def _with_regions(
         whole.is_different = not _decides(before)
     if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
         why = f"{failures[0].why}; no test input took that branch"
-        return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
+        return replace(whole.answer(UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
-        verification = _make_verification(whole, DIFFERENT, findings, remarks)
+        verification = whole.answer(DIFFERENT, findings, remarks)
         return _add_first_difference(verification, first or failures, before, after, wanted)
     uncovered = [verification for verification in findings if verification.status == UNCOVERED]
     open_parts = [
@@ -140,12 +128,12 @@ def _with_regions(
     if open_parts:
         one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
-        return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
+        return replace(whole.answer(UNVERIFIED, findings, remarks), why=why)
     remarks += [
         f'"{verification.values[0]}" could only be tested in the whole models ({verification.why})'
         for verification in uncovered
     ]
-    verification = _make_verification(whole, EQUAL, findings, remarks)
+    verification = whole.answer(EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         verification = replace(verification, why=whole.why)
     return verification
@@ -214,29 +202,6 @@ def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[st
         rejected |= differing if turn + 1 < _ROUNDS else prover.landmarks.difference(outputs)
         findings = prover.prove(rejected, drawn=False)
     return findings if prover.failures else prover.prove(rejected)
-
-
-def _make_verification(
-    whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Sequence[str]
-) -> Verification:
-    """Make the answer from the run of the whole models and what was found of regions."""
-    outputs = tuple(whole.outputs.values())
-    is_same = all(output.is_same for output in outputs) and all(found.is_same for found in findings)
-    return Verification(
-        status,
-        is_same and status == EQUAL,
-        whole.engine,
-        whole.runs,
-        whole.absolute,
-        whole.relative,
-        tuple(whole.shapes),
-        outputs,
-        tuple(findings),
-        whole.tensor if status == DIFFERENT else "",
-        whole.why if status != EQUAL else "",
-        cast=whole.cast,
-        remarks=tuple(remarks),
-    )
 
 
 def _add_first_difference(

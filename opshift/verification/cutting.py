@@ -69,18 +69,20 @@ def verify_part(part: Side, captured: Captured) -> Verification:
     names = [value.name for value in part.model.graph.output]
     taken = {value.name for value in part.model.graph.input}
     side = replace(part, engine=next(one for one in ENGINES if one.engine == captured.engine))
-    session, judge, runs = side.open(), OutputJudge(side, "exact", {}, names), list[Feeds]()
-    for given, values in zip(captured.given, captured.values, strict=True):
-        progress.tell("run the part", len(runs) + 1, len(captured.given))
-        runs.append({name: value for name, value in {**given, **values}.items() if name in taken})
+    session, judge = side.open(), OutputJudge(side, "exact", {}, names)
+    judge.found.engine = captured.engine
+    for number, (given, values) in enumerate(zip(captured.given, captured.values, strict=True)):
+        progress.tell("run the part", number + 1, len(captured.given))
+        fed = {name: value for name, value in {**given, **values}.items() if name in taken}
         try:
-            actual = session.run(runs[-1])
+            actual = session.run(fed)
         except EngineError as error:
-            return judge.verification(captured.engine, runs, f"the part fails: {error}")
-        # what rounding does is measured with the model that yields `actual`
-        if not judge.add(runs[-1], actual, [values[name] for name in names]):
+            judge.fail(fed, f"the part fails: {error}")
             break
-    return judge.verification(captured.engine, runs)
+        # what rounding does is measured with the model that yields `actual`
+        if not judge.add(fed, actual, [values[name] for name in names]):
+            break
+    return judge.found.answer(judge.found.status)
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ def verify_in_turn(
     def run(*sides: Side) -> Verification:
         """Run all three models in one engine."""
         one, other, both = (side.open() for side in sides)
-        judge, runs = OutputJudge(sides[2], grade, wanted.tolerances, shown), list[Feeds]()
+        judge = OutputJudge(sides[2], grade, wanted.tolerances, shown)
+        judge.found.engine = both.engine
         for fed in feeding.running(sides[2], both.run, wanted):
-            progress.tell("run one model after the other", len(runs) + 1, 0)
-            runs.append(fed.given)
+            progress.tell("run one model after the other", judge.found.runs + 1, 0)
             given = {own: fed.given[name] for own, name in names.first.items() if name in fed.given}
             first_outputs = dict(zip(outputs[0], one.run(given), strict=True))
             later = {own: fed.given[name] for own, name in names.second.items() if name in fed.given}
@@ -126,7 +128,7 @@ def verify_in_turn(
             expected |= {names.second[own]: value for own, value in last.items()}
             if not judge.add(fed.given, fed.outputs, [expected[name] for name in shown]):
                 break
-        return judge.verification(both.engine, runs)
+        return judge.found.answer(judge.found.status)
 
     return in_first_engine(run, first, second, joined)
 
@@ -141,13 +143,13 @@ def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade
     def run(*sides: Side) -> Verification:
         """Run both models in one engine."""
         one, other = (side.open() for side in sides)
-        judge, runs = OutputJudge(sides[0], grade, wanted.tolerances, names, by_samples), list[Feeds]()
+        judge = OutputJudge(sides[0], grade, wanted.tolerances, names, by_samples)
+        judge.found.engine = f"{other.engine}, the source once a sample"
         for fed in feeding.running(sides[1], other.run, wanted):
-            progress.tell("run the source once a sample", len(runs) + 1, 0)
-            runs.append(fed.given)
+            progress.tell("run the source once a sample", judge.found.runs + 1, 0)
             if not judge.add(fed.given, by_samples(one.run)(fed.given), fed.outputs):
                 break
-        return judge.verification(f"{other.engine}, the source once a sample", runs)
+        return judge.found.answer(judge.found.status)
 
     return in_first_engine(run, before, after)
 

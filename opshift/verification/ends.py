@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.model.messages import ModelProto, TensorProto
 from opshift.passes.records import dataclass
 from opshift.verification import isolation
-from opshift.verification.combined import combine_outputs
 from opshift.verification.engines import ENGINES, EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
@@ -88,4 +87,5 @@ def compare_runs(before: Side, after: Side, wanted: Asked) -> Verification:
     Runs in another process, after each node was proved on its ends.
     """
     isolation.end_after(_SECONDS)
-    return combine_outputs(run_whole(before, after, "exact", wanted), ())
+    whole = run_whole(before, after, "exact", wanted)
+    return whole.answer(whole.status)

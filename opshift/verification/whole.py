@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from opshift.passes import progress
@@ -32,7 +33,7 @@ from opshift.verification.feeding.asked import Asked
 from opshift.verification.labels import Explained, explain_labels, find_scores
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
-from opshift.verification.verdict import DIFFERENT, EQUAL, OutputReport, Verification
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Finding, OutputReport, Verification
 
 Run = Callable[[Mapping[str, Any]], list[Any]]
 T = TypeVar("T")
@@ -92,6 +93,30 @@ class WholeRun:
     nan: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     first: Any = OnnxRuntime
+
+    @property
+    def status(self) -> str:
+        """What the outputs alone tell."""
+        return DIFFERENT if self.is_different else EQUAL if self.engine else UNVERIFIED
+
+    def answer(self, status: str, findings: Sequence[Finding] = (), remarks: Sequence[str] = ()) -> Verification:
+        """Make the answer from the outputs and from what was found of regions."""
+        is_same = all(one.is_same for one in self.outputs.values()) and all(one.is_same for one in findings)
+        return Verification(
+            status,
+            is_same and status == EQUAL,
+            self.engine,
+            self.runs,
+            self.absolute,
+            self.relative,
+            tuple(self.shapes),
+            tuple(self.outputs.values()),
+            tuple(findings),
+            self.tensor if status == DIFFERENT else "",
+            self.why if status != EQUAL else "",
+            cast=self.cast,
+            remarks=tuple(remarks),
+        )
 
 
 def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, rounded_to: int = 0) -> WholeRun:
@@ -180,7 +205,11 @@ def too_large(wanted: Asked, *sides: Side) -> int:
 def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) -> WholeRun:
     """Run both whole models in their engines on the same inputs, compare outputs, and try small sizes at the end."""
     cast = interfaces.casts(before.model, after.model)
-    whole = WholeRun(cast=tuple(cast), first=before.engine)
+    names = [value.name for value in before.model.graph.output]
+    make_judge = partial(OutputJudge, before, grade, wanted.tolerances, names)
+    judge = make_judge()
+    whole = judge.found
+    whole.cast, whole.first = tuple(cast), before.engine
     progress.tell("run the first model")
     first = before.open()
     runs = list(
@@ -193,7 +222,6 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) 
     )
     whole.feeds = [interfaces.round_inputs(fed.given, cast) for fed in runs]
     expected = [fed.outputs for fed in runs]
-    names = [value.name for value in before.model.graph.output]
     try:
         second = after.open()
     except EngineError as error:
@@ -202,31 +230,23 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) 
             whole.is_different, whole.why = True, f"onnxruntime does not load the second model: {error}"
         return whole
     whole.engine = " and ".join(dict.fromkeys([before.engine_name, after.engine_name]))
-    judge = OutputJudge(before, grade, wanted.tolerances, names)
     for number, (given, values) in enumerate(zip(whole.feeds, expected, strict=True)):
         progress.tell("run the second model", number + 1, len(whole.feeds))
-        whole.shapes.append({name: feeding.shape_of(value) for name, value in given.items()})
         try:
             actual = second.run(interfaces.as_second(given, cast))
         except EngineError as error:
-            whole.why = f"the second model fails: {error}"
+            judge.fail(given, f"the second model fails: {error}")
             if Reference in (before.engine, after.engine):  # which runs what is not valid, and not all that is
-                whole.engine = ""
-                return whole
-            whole.is_different = True
+                whole.engine, whole.is_different = "", False
             return whole
         if "openvino" in (before.engine_name, after.engine_name):
             values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
-        whole.runs += 1
         pairs = list(zip(names, values, actual, strict=True))
         values = [interfaces.in_narrower(a, b)[0] if name in cast else a for name, a, b in pairs]
         actual = [interfaces.in_narrower(a, b)[1] if name in cast else b for name, a, b in pairs]
         if rounded_to:
             values, actual = ([interfaces.in_type(value, rounded_to) for value in run] for run in (values, actual))
-        whole.is_different = not judge.add(given, values, actual)
-        whole.outputs, whole.absolute, whole.relative = judge.outputs, judge.absolute, judge.relative
-        whole.part, whole.tensor, whole.why = judge.part, judge.tensor, judge.why
-        if whole.is_different:
+        if not judge.add(given, values, actual):
             return whole
     if expected and all(map(bounds.is_all_nan, expected)):
         whole.engine, whole.why = "", "all outputs were NaN in each run"
@@ -245,7 +265,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) 
     whole.remarks += _find_unfilled_windows(before, whole.feeds)
     is_plain = not (wanted.sets or wanted.runs or whole.cast or rounded_to)
     if is_plain and before.engine is after.engine is OnnxRuntime:
-        _try_small_sizes((before.model, after.model), first, second, whole, judge)
+        _try_small_sizes((before.model, after.model), first, second, whole, make_judge)
     return whole
 
 
@@ -264,7 +284,11 @@ def _find_unfilled_windows(side: Side, feeds: Sequence[Mapping[str, Any]]) -> li
 
 
 def _try_small_sizes(
-    models: Sequence[ModelProto], first: Session, second: Session, found: WholeRun, judge: OutputJudge
+    models: Sequence[ModelProto],
+    first: Session,
+    second: Session,
+    found: WholeRun,
+    make_judge: Callable[[], OutputJudge],
 ) -> None:
     """Run both models with all dynamic sizes at 2, 1 and 0, as far as the first model accepts that.
 
@@ -284,7 +308,7 @@ def _try_small_sizes(
         if {name: feeding.shape_of(value) for name, value in given.items()} in found.shapes:
             continue
         with suppress(isolation.Ended):
-            name, why, part = isolation.call(_compare_once, first, second, given, judge)
+            name, why, part = isolation.call(_compare_once, first, second, given, make_judge())
             if why and size:
                 found.is_different, found.tensor, found.why = True, name, f"{why}, at sizes of {size}"
                 found.part = part
@@ -320,15 +344,11 @@ def _compare_once(
     except EngineError:
         return "", "", 0.0
     try:
-        actual = second.run(given)
+        judge.add(given, expected, second.run(given))
     except EngineError as error:
-        is_empty = all(getattr(value, "size", 1) == 0 for value in expected)
-        return "", "" if is_empty else f"the second model fails: {error}", 0.0
-    for name, a, b in zip(judge.names, expected, actual, strict=True):
-        report = judge.output(name, given, a, b, expected)
-        if report.why:
-            return name, report.why, report.part
-    return "", "", 0.0
+        if any(getattr(value, "size", 1) for value in expected):
+            judge.fail(given, f"the second model fails: {error}")
+    return judge.found.tensor, judge.found.why, judge.found.part
 
 
 def in_first_engine(run: Callable[..., T], *sides: Side) -> T:
@@ -347,10 +367,7 @@ class OutputJudge:
     """Compares outputs run by run, with a measure of what rounding does to them.
 
     Attributes:
-        outputs: the worst of each output in all runs.
-        tensor, why: the first output that differs, and how; empty if none does.
-        part: of the elements of an output that differs, the largest.
-        absolute, relative: the largest differences.
+        found: what the runs told so far.
         labels: how many labels in an output differ and may, over all runs.
     """
 
@@ -368,38 +385,28 @@ class OutputJudge:
         self._forms: list[Run] | None = None
         self._scores = find_scores(before.model) if grade == "close" else {}
         self.labels: dict[str, Explained] = {}
-        self.outputs: dict[str, OutputReport] = {}
-        self.tensor = self.why = ""
-        self.part = self.absolute = self.relative = 0.0
+        self.found = WholeRun()
 
     def add(self, given: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> bool:
         """Compare all outputs of a run; whether they agree."""
+        found = self.found
+        found.shapes.append({name: feeding.shape_of(value) for name, value in given.items()})
+        found.runs += 1
         for name, a, b in zip(self.names, expected, actual, strict=True):
             report = self.output(name, given, a, b, expected)
-            self.outputs[name] = self.outputs[name].worse(report) if name in self.outputs else report
+            found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
             if not report.is_random and name not in self.labels:
                 absolute, relative = bounds.measure(a, b)
-                self.absolute, self.relative = max(self.absolute, absolute), max(self.relative, relative)
-            self.part = max(self.part, report.part)
-            if report.why and not self.why:
-                self.tensor, self.why = name, report.why
-        return not self.why
+                found.absolute, found.relative = max(found.absolute, absolute), max(found.relative, relative)
+            found.part = max(found.part, report.part)
+            if report.why and not found.is_different:
+                found.is_different, found.tensor, found.why = True, name, report.why
+        return not found.is_different
 
-    def verification(self, engine: str, runs: Sequence[Mapping[str, Any]], why: str = "") -> Verification:
-        """Make the answer from all runs; `why` says how the second model fails."""
-        status, outputs = DIFFERENT if why or self.why else EQUAL, tuple(self.outputs.values())
-        return Verification(
-            status,
-            status == EQUAL and all(output.is_same for output in outputs),
-            engine,
-            len(runs),
-            self.absolute,
-            self.relative,
-            tuple({name: feeding.shape_of(value) for name, value in given.items()} for given in runs),
-            outputs,
-            tensor=self.tensor,
-            why=why or self.why,
-        )
+    def fail(self, given: Mapping[str, Any], why: str) -> None:
+        """Note that the second model fails on these inputs."""
+        self.found.shapes.append({name: feeding.shape_of(value) for name, value in given.items()})
+        self.found.is_different, self.found.why = True, why
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
