@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from opshift.passes.inputs.interface import tensor
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, normalize_domain
-from opshift.passes.model.traversal import integer
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.records import dataclass
 
 Array = Any
 
 ML = "ai.onnx.ml"
-OTHER_ROWS = 64
-"""Rows for models whose trees read something else, or that have none: labels are to differ among them."""
-_DTYPES: dict[int, str] = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
+WHOLE_ROWS = 256
+"""Random rows that a whole model is run on: labels are to differ among them."""
 MOST_ROWS = 4096
 _PER_LEAF = 3
 _Box = dict[int, tuple[Any, Any]]
@@ -69,7 +66,7 @@ def sum_coefficients(node: NodeProto) -> float:
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> tuple[Array, str]:
     """Draw rows for each leaf: at both ends of the numbers that lead there, and one with NaN.
 
-    Used for classical models, and for regions with trees. There are at most `MOST_ROWS`, in any order: of more leaves,
+    Used for changed parts with trees. There are at most `MOST_ROWS`, in any order: of more leaves,
     some are chosen, and the text says so. There are no rows where the attributes are no trees.
     """
     dtype, found, why = np.dtype(dtype), list[Array](), ""
@@ -171,86 +168,5 @@ def _draw_rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Genera
     yield row
 
 
-class Column(NamedTuple):
-    """A column of an input, minus an offset and times a scale."""
-
-    name: str
-    axis: int
-    offset: float = 0.0
-    scale: float = 1.0
-
-
 def is_classical(model: ModelProto) -> bool:
     return any(normalize_domain(node.domain) == ML for node in model.graph.node)
-
-
-def draw_inputs(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> dict[str, Any]:
-    """Draw rows for each input of a tree ensemble, as many for each; none if its trees read other values than inputs.
-
-    Used for classical models.
-    """
-    rng, drawn = np.random.default_rng(seed), list[tuple[list[Column], Any]]()
-    columns, elem_types = (
-        dict(_columns(model, taken)),
-        {name: tensor(value_type).elem_type for name, value_type in taken.items()},
-    )
-    for node in model.graph.node:
-        read = columns.get(node.input[0], []) if is_tree_ensemble(node) else []
-        types = {_DTYPES.get(elem_types[source.name], "") for source in read}
-        if len(types) == 1 and (dtype := types.pop()):
-            drawn.append((read, draw_rows(node, len(read), dtype, rng)[0]))
-    count = min(sum(len(rows) for _, rows in drawn), MOST_ROWS)
-    if not count:
-        return {}
-    widths = {name: len(sources) for name, sources in columns.items() if name in taken}
-    made: dict[str, Any] = {}
-    place = 0
-    for read, rows in drawn:
-        rows = rows[: max(1, count * len(rows) // sum(len(value) for _, value in drawn))][: count - place]
-        for column, (name, axis, offset, scale) in enumerate(read):
-            value = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[elem_types[name]]))
-            is_plain = (offset, scale) == (0, 1)
-            value[place : place + len(rows), axis] = rows[:, column] if is_plain else rows[:, column] / scale + offset
-        place += len(rows)
-    return made
-
-
-def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[Column]]]:
-    """Find for each column of a value the input and column that it comes from, where inputs are put side by side or
-    scaled.
-
-    Used to feed each column with thresholds of its own feature.
-    """
-    columns: dict[str, list[Column]] = {}
-    for name, value_type in taken.items():
-        dims = tensor(value_type).shape.dim
-        if len(dims) == 2 and dims[1].dim_value > 0:
-            columns[name] = [Column(name, axis) for axis in range(dims[1].dim_value)]
-    for node in model.graph.node:
-        if _passes_on(node) and all(name in columns for name in node.input):
-            columns[node.output[0]] = _scale(node, [column for name in node.input for column in columns[name]])
-    yield from columns.items()
-
-
-def _passes_on(node: NodeProto) -> bool:
-    """Whether a node yields the columns of its inputs, one input after the other, or scaled."""
-    if normalize_domain(node.domain) == ML:
-        return node.op_type in ("FeatureVectorizer", "Scaler")
-    if node.op_type == "Concat":
-        return integer(node, "axis", 0) in (1, -1)
-    return node.op_type == "Identity" and not normalize_domain(node.domain)
-
-
-def _scale(node: NodeProto, columns: list[Column]) -> list[Column]:
-    """Add a Scaler's offsets and scales to columns. A scale of 0 is left out: no input reaches more."""
-    if node.op_type != "Scaler":
-        return columns
-    held = {attribute.name: list(attribute.floats) for attribute in node.attribute}
-    offsets, scales = (
-        values * len(columns) if len(values := held.get(name) or [default]) == 1 else values
-        for name, default in (("offset", 0.0), ("scale", 1.0))
-    )
-    return [
-        column._replace(offset=column.offset + offset / column.scale, scale=column.scale * (scale or 1.0))
-        for column, offset, scale in zip(columns, offsets, scales, strict=False)
-    ]

@@ -182,13 +182,10 @@ def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[
 def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
     """Yield one set of many rows, if a classical model takes them. Runs after the other sets."""
     batch = [dim for dim, role in plan.roles.items() if role == BATCH]
-    rows = {} if problem.wanted.ranges else trees.draw_inputs(problem.model, problem.taken, base.seed)
-    rows = {name: value for name, value in rows.items() if name not in problem.wanted.values}
-    count = max(map(len, rows.values()), default=trees.OTHER_ROWS)
-    choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, count)})
+    choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, trees.WHOLE_ROWS)})
     with suppress(EngineError):
-        given = {**problem.draw(choice), **rows} if batch else {}
-        if batch and all(given[name].shape[:1] == value.shape[:1] for name, value in rows.items()):
+        if batch:
+            given = problem.draw(choice)
             yield Fed(given, run(given), choice)
 
 

@@ -41,7 +41,7 @@ def test_few_labels_that_tie_are_counted_before_it_is_asked_what_rounding_does()
     rng = np.random.default_rng(1)
 
     def vote():
-        share = rng.integers(0, 11) / 10
+        share = rng.integers(0, 7) / 6
         return [(0, share / 20), (1, (1 - share) / 20)]
 
     trees = [random_tree(rng, 4, 4, vote, ["BRANCH_LEQ"]) for _ in range(20)]
