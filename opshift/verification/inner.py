@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.editing import renaming
 from opshift.passes.model.messages import (
     AttributeProto,
@@ -17,7 +16,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     normalize_domain,
 )
-from opshift.passes.model.traversal import own_names, subgraphs, with_nested
+from opshift.passes.model.traversal import integer, own_names, subgraphs, with_nested
 from opshift.passes.records import dataclass
 from opshift.verification.regions import Body, Comparison, Region
 from opshift.verification.side import Side
@@ -57,26 +56,11 @@ class InnerPair:
         if self.node.op_type == "Loop" and not normalize_domain(self.node.domain):
             given = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
         elif self.node.op_type == "Scan" and not normalize_domain(self.node.domain):
-            given = _first_slices(self.node, given)
+            given = given[: len(given) - integer(self.node, "num_scan_inputs", 0)]  # its states; slices are drawn
         elif self.node.op_type == "If" and not normalize_domain(self.node.domain):
             given = []
         own = {name: value for name, value in zip(self.inputs, given, strict=False) if value is not None}
         return {**{name: values[name] for name in self.outer if name in values}, **own}
-
-
-def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
-    """Take the first slice of each scanned input of a Scan: what its body reads in the first iteration."""
-    import numpy as np
-
-    attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
-    count = int(attributes.get("num_scan_inputs", 0))
-    axes = list(attributes.get("scan_input_axes", [])) or [0] * count
-    states = len(given) - count
-    slices = [
-        np.take(value, 0, axis) if value is not None and value.shape[axis] else None
-        for value, axis in zip(given[states:], axes, strict=False)
-    ]
-    return [*given[:states], *slices]
 
 
 def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair | None]:
