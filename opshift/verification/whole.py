@@ -239,8 +239,6 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) 
             if Reference in (before.engine, after.engine):  # which runs what is not valid, and not all that is
                 whole.engine, whole.is_different = "", False
             return whole
-        if "openvino" in (before.engine_name, after.engine_name):
-            values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
         pairs = list(zip(names, values, actual, strict=True))
         values = [interfaces.in_narrower(a, b)[0] if name in cast else a for name, a, b in pairs]
         actual = [interfaces.in_narrower(a, b)[1] if name in cast else b for name, a, b in pairs]
@@ -485,11 +483,6 @@ def _move_weights(side: Side, seed: int) -> ModelProto:
                 value = bounds.move_by_rounding(numpy_helper.to_array(tensor), seed)
                 tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     return model
-
-
-def _as_computed(value: Any) -> Any:
-    """Round double to float, as OpenVINO computes it."""
-    return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
 
 
 # --- models that no engine runs -------------------------------------------------------------------------------

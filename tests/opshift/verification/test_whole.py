@@ -224,14 +224,6 @@ def test_runs_that_are_moved_are_made_once():
     assert judge.output("y", given, a, a).is_same
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(np.float64([0.1]), "float32"), (np.float32([1]), "float32"), (np.array([1]), "int64")]
-)
-def test_what_openvino_computes_is_float(value, kind):
-    assert whole._as_computed(value).dtype == kind
-    assert whole._as_computed(None) is None
-
-
 # --- Loops -----------------------------------------------------------------------------------------------------------
 
 LOOP = (
