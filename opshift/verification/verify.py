@@ -40,8 +40,7 @@ def verify_apart(
 
     `opshift verify` and every command that writes a model call it.
     """
-    how: dict[str, Any] = {"grade": grade, "wanted": wanted, "plain": plain, "promise": promise}
-    how |= {"rounded_to": rounded_to} if rounded_to else {}
+    how = {"grade": grade, "wanted": wanted, "plain": plain, "promise": promise, "rounded_to": rounded_to}
     try:
         return isolation.call(_verify_in_time, before, after, **how)
     except isolation.Ended as ended:

@@ -91,8 +91,8 @@ def test_how_a_proof_is_asked_for(monkeypatch):
     verify_apart(one, other, grade="close", wanted=wanted, plain=False, promise=True)
     compare_models(one, other, wanted, exact=False)
     assert told == [
-        {"grade": "close", "wanted": wanted, "plain": False, "promise": True},
-        {"grade": "close", "wanted": wanted, "plain": True, "promise": False},
+        {"grade": "close", "wanted": wanted, "plain": False, "promise": True, "rounded_to": 0},
+        {"grade": "close", "wanted": wanted, "plain": True, "promise": False, "rounded_to": 0},
     ]
 
 
