@@ -286,7 +286,7 @@ def _observe(side: Side, types: Types, wanted: Asked) -> _Looked:
         """Run the source on one set of inputs, and keep all intermediate values of that run."""
         nonlocal held
         try:
-            outputs = session.values(given, [*results, *names])
+            outputs = session.run(given, [*results, *names])
             held = outputs[len(results) :]
         except EngineError:
             held, outputs = [], session.run(given)

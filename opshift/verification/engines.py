@@ -187,15 +187,9 @@ class OnnxRuntime:
         }  # for as long as the session
         options.add_external_initializers(list(self._lent), list(self._lent.values()))
 
-    def run(self, feeds: Feeds) -> list[Any]:
-        """See `Session.run`; raises `EngineError`."""
-        return self.values(feeds, self._outputs)
-
-    def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
-        """Compute the outputs of these names; raises `EngineError`.
-
-        Used to see inner values of a model that was opened with `more`.
-        """
+    def run(self, feeds: Feeds, names: Sequence[str] | None = None) -> list[Any]:
+        """See `Session.run`; inner values by `names`, of a model that was opened with `more`; raises `EngineError`."""
+        names = self._outputs if names is None else names
         if not self._session.get_outputs():  # it refuses to run for nothing
             return []
         try:
@@ -226,17 +220,11 @@ class Reference:
             raise EngineError(one_line(error)) from None
         self._outputs = None if outputs is None else list(outputs)
 
-    def run(self, feeds: Feeds) -> list[Any]:
-        """See `Session.run`; raises `EngineError`."""
-        return self.values(feeds, self._outputs)
-
-    def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
-        """Compute the outputs of these names; raises `EngineError`.
-
-        Used to see inner values of a model that was opened with `more`.
-        """
+    def run(self, feeds: Feeds, names: Sequence[str] | None = None) -> list[Any]:
+        """See `Session.run`; inner values by `names`, of a model that was opened with `more`; raises `EngineError`."""
         import numpy as np
 
+        names = self._outputs if names is None else names
         known = set(self._evaluator.input_names)
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -179,7 +179,6 @@ class Prover:
         self._manner = manner
         self._depth = depth
         self._shown = shown or before.side
-        self._fixed: set[str] | None = None
         self._read: list[Any] = [None, None]  # the weights of the pair that was run last
         self.remarks: dict[str, dict[str, None]] = {}
         """What was seen and does not decide, with the names of the values of which it is said."""
@@ -317,7 +316,7 @@ class Prover:
             values = dict(run)
             if names and session is not None:
                 try:
-                    values.update(zip(names, session.values(run, names), strict=True))  # type: ignore[attr-defined]
+                    values.update(zip(names, session.run(run, names), strict=True))  # type: ignore[call-arg]
                 except EngineError:
                     session = None
             for group in batch:
@@ -418,7 +417,7 @@ class Prover:
         free = [
             f"~x{k}"
             for k, name in enumerate(pair.region.inputs)
-            if name not in self._find_unvarying() and hasattr(base.get(f"~x{k}"), "dtype")
+            if name not in self._unvarying and hasattr(base.get(f"~x{k}"), "dtype")
         ]
 
         def watch(which: int, names: Sequence[str], feeds: Feeds) -> Mapping[str, Any]:
@@ -452,12 +451,11 @@ class Prover:
         """List values that depend on elements of inputs, not on sizes alone, in the first model."""
         return responding.hanging(self._bodies[0].side.model)
 
-    def _find_unvarying(self) -> set[str]:
+    @cached_property
+    def _unvarying(self) -> set[str]:
         """List values that depend on constants only, in either model. Such inputs are not varied."""
-        if self._fixed is None:
-            given = [set(body.pieces.given) for body in self._bodies]
-            self._fixed = self._bodies[0].unvarying | self._bodies[1].unvarying | (given[0] ^ given[1])
-        return self._fixed
+        before, after = self._bodies
+        return before.unvarying | after.unvarying | (set(before.pieces.given) ^ set(after.pieces.given))
 
     def _draw_inferred(self, pair: Pair) -> dict[str, Any] | None:
         """Draw values of inferred types and sizes, for a region that no run reached."""
@@ -494,7 +492,7 @@ class Prover:
         pieces = self._bodies[0].pieces
         ends = [name for name in region.inputs if name in pieces.makers]
         first, given = set(ends), [name for name in region.inputs if name not in pieces.makers]
-        unvarying = self._find_unvarying() & self._comparison.landmarks
+        unvarying = self._unvarying & self._comparison.landmarks
         for _ in range(_WIDENED):
             bound = [name for name in ends if not self._is_free(name, [*ends, *given])]
             if not bound:  # the second model may pass an end by, and begin with what that hangs on
@@ -506,7 +504,7 @@ class Prover:
             for name in bound:
                 ends.remove(name)
                 reads = pieces.reads(pieces.makers[name])
-                ends += [r for r in reads if r in pieces.makers and r not in ends and r not in self._find_unvarying()]
+                ends += [r for r in reads if r in pieces.makers and r not in ends and r not in self._unvarying]
             ends = [name for name in ends if name in self._comparison.landmarks]
         if set(ends) == first:
             return None

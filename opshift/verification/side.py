@@ -51,7 +51,7 @@ class Side:
     def open(self, outputs: Sequence[str] = (), more: Sequence[str] = ()) -> Session:
         """Open a session that also returns the inner values `outputs`; raises `EngineError`. Runs for each whole model.
 
-        One of our `ENGINES` knows of `more`, too, and yields them only where it is asked for `values`.
+        One of our `ENGINES` knows of `more`, too, and yields them only where `run` is given their names.
         """
         model, asked = self.model, dict[str, list[str]]()
         if outputs or more:

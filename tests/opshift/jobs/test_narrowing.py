@@ -251,7 +251,7 @@ def test_a_mask_keeps_its_number_where_scores_are_larger_than_they_were_seen():
     side = Side(CASES["mask_added"].model)
     seen = Seen({"s": Range(1.0)})
     runs = [(given, side.open().run(given)) for given in CASES["mask_added"].feeds]
-    assert max(np.abs(side.open(more=["s"]).values(given, ["s"])[0]).max() for given, _ in runs) > 8
+    assert max(np.abs(side.open(more=["s"]).run(given, ["s"])[0]).max() for given, _ in runs) > 8
     measured = _Settling(side, replace(types("float16"), seen=seen), runs).settle()
     assert measured.holds
     assert measured.types.seen.exact_masks

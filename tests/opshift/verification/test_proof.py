@@ -236,14 +236,16 @@ def test_captured_values_are_held_a_batch_at_a_time(monkeypatch):
         " ".join(f"{b} = {text.format(a)}" for a, b in pairwise(names)) for text in ("Relu({})", "Max({}, z)")
     )
     asked = []
-    real = OnnxRuntime.values
+    real = OnnxRuntime.run
     monkeypatch.setattr(
-        OnnxRuntime, "values", lambda self, given, wanted: asked.append(len(wanted or [])) or real(self, given, wanted)
+        OnnxRuntime,
+        "run",
+        lambda self, given, wanted=(): asked.append(len(wanted)) or real(self, given, wanted or None),
     )
     monkeypatch.setattr(proof, "_BATCH", 1000)
     _, made = proved(one, other, constants="float z = {0}")
     assert made.failures == []
-    assert len(asked) > 3
+    assert sum(map(bool, asked)) > 3
     assert max(asked) <= 64
 
 
