@@ -43,24 +43,14 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
     try:
         with open(place, "rb") as file:
             loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return [_read_single(place, loaded, inputs)]
-            return _split_sets({name: loaded[name] for name in loaded.files}, inputs)
-    except (ValueError, EOFError, BadZipFile) as error:
-        if isinstance(error, _Unfit):
-            raise
+            held = loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except (ValueError, EOFError, BadZipFile):
         raise _unreadable(place, "not a .npz or .npy that numpy can read without running code") from None
-
-
-class _Unfit(ValueError):
-    """Raised for inputs that the model does not have."""
-
-
-def _read_single(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
-    """Take the array of a .npy file as the model's only input. Part of `read`."""
+    if isinstance(held, dict):
+        return _split_sets(held, inputs)
     if len(inputs) != 1:
-        raise _Unfit(f"{place} holds one array, the model has {len(inputs)} inputs; give a .npz of arrays by name")
-    return dict.fromkeys(inputs, array)
+        raise ValueError(f"{place} holds one array, the model has {len(inputs)} inputs; give a .npz of arrays by name")
+    return [dict.fromkeys(inputs, held)]
 
 
 def _split_sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
@@ -85,7 +75,7 @@ def _read_set(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     if not files:
         raise _unreadable(place, "input_0.pb is missing")
     if files[-1][0] >= len(inputs):
-        raise _Unfit(f"too many files ({files[-1][1]}); the model has {len(inputs)} inputs")
+        raise ValueError(f"too many files ({files[-1][1]}); the model has {len(inputs)} inputs")
     names = list(inputs)
     return {names[number]: _read_message(file, inputs[names[number]]) for number, file in files}
 
