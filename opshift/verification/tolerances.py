@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from opshift.passes.records import dataclass
 from opshift.passes.spelling import texts
@@ -40,29 +41,24 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
     """Read `--rtol` or `--atol`, for all outputs (under the empty name) or by output; raises `ValueError` for what
     is no number.
     """
-    if given is None:
-        return {}
+    pairs: dict[str, Any] = {}
     if isinstance(given, Mapping):
-        pairs = [(str(name), number) for name, number in given.items()]
+        pairs.update(given)
     elif isinstance(given, (int, float)):
-        pairs = [("", given)]
+        pairs[""] = given
     else:
-        parts_given = texts(given, f"give {what} as a number, or as numbers by the names of outputs")
-        parts = (text.rpartition(":") for text in parts_given)
-        pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
-    for name, number in pairs:
-        if not (isinstance(number, (int, float)) and math.isfinite(number) and number >= 0):
+        for text in texts(given, f"give {what} as a number, or as numbers by the names of outputs"):
+            name, _, pairs[name] = text.rpartition(":")
+    numbers: dict[str, float] = {}
+    for name, number in pairs.items():
+        try:
+            numbers[name] = float(number)
+        except (TypeError, ValueError):
+            text = f"{name}:{number}" if name else str(number)
             raise ValueError(
-                f"{what} must be a number, 0 or more, not {number}{f' (of output {name!r})' if name else ''}"
-            )
-    return {name: float(number) for name, number in pairs}
-
-
-def _number(what: str, text: str, number: str) -> float:
-    """Read the number of a tolerance option. Part of `tolerances`."""
-    try:
-        return float(number)
-    except ValueError:
-        raise ValueError(
-            f"--{what} takes NUMBER or OUTPUT:NUMBER, such as --{what} 1e-3 or --{what} logits:1e-3, not {text!r}"
-        ) from None
+                f"--{what} takes NUMBER or OUTPUT:NUMBER, such as --{what} 1e-3 or --{what} logits:1e-3, not {text!r}"
+            ) from None
+        if not (math.isfinite(numbers[name]) and numbers[name] >= 0):
+            of = f" (of output {name!r})" if name else ""
+            raise ValueError(f"{what} must be a number, 0 or more, not {number}{of}")
+    return numbers

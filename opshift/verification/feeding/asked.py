@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import re
@@ -114,7 +115,7 @@ def read_options(
         runs,
         seed,
         _check_new_path(save_inputs),
-        _check_folder(repro),
+        _check_new_path(repro, is_folder=True),
         _read_engines(engine),
         allowed,
         parsed_values(set_),
@@ -145,74 +146,50 @@ def _read_engines(given: Engines | None) -> tuple[str, ...]:
     names = given.split(",") if isinstance(given, str) else texts(given, "give engines by name")
     for name in names:
         check_name(name, JUDGES, "engine", whose="opshift")
-        if name in _OPTIONAL:
-            _check_installed(name)
+        if name in _OPTIONAL and importlib.util.find_spec(name) is None:
+            raise ValueError(f"the engine {name} is not installed: pip install opshift[{name}]")
     if len(names) > 2:
         raise ValueError(f"give one engine, or one for each model, not {len(names)}")
     return names[0], names[-1]
 
 
-def _check_installed(package: str) -> None:
-    """Raise `ValueError` if the package of an engine is not installed. Part of `read_options`."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import, and hardly ever asked
-
-    try:
-        version(package)
-    except PackageNotFoundError:
-        raise ValueError(f"the engine {package} is not installed: pip install opshift[{package}]") from None
-
-
-def _check_new_path(path: str | os.PathLike[str] | None) -> str | None:
+def _check_new_path(path: str | os.PathLike[str] | None, *, is_folder: bool = False) -> str | None:
     """Check a path to write to: it must not exist, or be empty, so that nothing is mixed up. Part of `read_options`."""
     if path is None:
         return None
     place = tensor_data.reachable(os.fspath(path))
     if os.path.isdir(place) and os.listdir(place):
         raise ValueError(f"{place} is not empty; give a new folder")
-    return place
-
-
-def _check_folder(path: str | os.PathLike[str] | None) -> str | None:
-    """Check a folder to write to: it must be new or empty. Part of `read_options`."""
-    place = _check_new_path(path)
-    if place is not None and os.path.isfile(place):
+    if is_folder and os.path.isfile(place):
         raise ValueError(f"{place} is a file; give a new folder")
     return place
 
 
 def _read_ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     """Read the ranges of inputs (`--val-range x:[0,1]`); raises `ValueError` for what is none."""
-    ranges: dict[str, tuple[float, float]] = {}
+    pairs: dict[str, Any] = {}
     if isinstance(given, Mapping):
-        ranges = {name: _read_bounds(name, pair) for name, pair in given.items()}
+        pairs.update(given)
     elif isinstance(given, tuple) and len(given) == 2 and not any(isinstance(bound, str) for bound in given):
-        ranges = {"": (float(given[0]), float(given[1]))}
+        pairs[""] = given
     else:
         for text in texts(given, "give ranges by the names of inputs, such as {'x': (0, 1)}"):
-            name, _, rest = str(text).rpartition(":")
+            name, _, rest = text.rpartition(":")
             match = re.fullmatch(_RANGE, rest.strip())
-            try:
-                ranges[name] = (float(match[1]), float(match[2]))  # type: ignore[index]
-            except (TypeError, ValueError):
-                raise ValueError(f"write NAME:[LEAST,LARGEST], not {text!r}") from None
-    for name, (low, high) in ranges.items():
+            pairs[name] = match.groups() if match else text
+    ranges: dict[str, tuple[float, float]] = {}
+    for name, pair in pairs.items():
+        try:
+            low, high = map(float, pair)
+        except (TypeError, ValueError):
+            raise ValueError(f"write NAME:[LEAST,LARGEST], not {pair!r}") from None
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(
                 f"the range [{low:g},{high:g}]{f' of {name!r}' if name else ''} must go from a least to a largest "
                 "number, both finite"
             )
+        ranges[name] = low, high
     return ranges
-
-
-def _read_bounds(name: str, pair: Any) -> tuple[float, float]:
-    """Read one range given in Python, a pair of numbers. Part of `read_options`."""
-    try:
-        low, high = pair
-        return float(low), float(high)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"the range of {name!r} must be two numbers, the least and the largest, not {pair!r}"
-        ) from None
 
 
 def check_inputs(wanted: Asked, model: ModelProto) -> Asked:

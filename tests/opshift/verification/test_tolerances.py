@@ -1,7 +1,6 @@
 """Tolerances and engines that a user names: they decide in the place of the bounds, and are printed beside the difference."""
 
 import json
-from importlib.metadata import PackageNotFoundError
 
 import onnx
 import pytest
@@ -72,10 +71,7 @@ def test_what_has_no_meaning_is_usage(pair, tmp_path, capsys, verb, options, why
 
 
 def test_an_engine_that_is_not_installed_is_usage(pair, capsys, monkeypatch):
-    def none(package):
-        raise PackageNotFoundError(package)
-
-    monkeypatch.setattr("importlib.metadata.version", none)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert cli.main(["verify", *pair, "--engine", "openvino"]) == 2
     assert "openvino is not installed: pip install opshift[openvino]" in capsys.readouterr().err
 
@@ -85,7 +81,7 @@ def test_a_number_for_all_and_one_by_name():
     assert held == {"": Tolerance(1e-3, 0.0), "y": Tolerance(1e-3, 0.5)}
     assert tolerances(["a:b:2", "3"], None) == {"a:b": Tolerance(2.0, 0.0), "": Tolerance(3.0, 0.0)}
     assert tolerances(None, None) == {}
-    with pytest.raises(ValueError, match="a number, 0 or more, not x"):
+    with pytest.raises(ValueError, match="takes NUMBER or OUTPUT:NUMBER"):
         tolerances({"y": "x"}, None)
 
 
