@@ -34,11 +34,6 @@ class Fed:
     outputs: list[Any]
     choice: Choice
 
-    @property
-    def shapes(self) -> dict[str, Any]:
-        """The shape of each input; of a single integer, its value."""
-        return {name: shape_of(value) for name, value in self.given.items()}
-
 
 def shape_of(value: Any) -> Any:
     """Describe an input for reports by its shape; a single integer by its value."""
@@ -74,7 +69,10 @@ def running(
     """
     yielded = []
     problem = problem_of(side.model, wanted, beside)
-    problem = _take_one_sample(problem) if single else problem
+    if single:
+        dims = roles(problem.taken, problem.free_dims())
+        samples = dict.fromkeys((dim for dim, role in dims.items() if role == BATCH), 1)
+        problem = replace(problem, wanted=replace(wanted, sizes={**wanted.sizes, **samples}))
 
     def open_marked() -> Run:
         """Open the model with nodes whose numbers an error tells. Used where no usual inputs fit."""
@@ -98,13 +96,6 @@ def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = Non
         others = {name: value_type for name, value_type in required_inputs(beside).items() if name not in wanted.values}
         taken = {**taken, **unite(kept, others)}
     return Problem(model, taken, meanings(model, taken), wanted)
-
-
-def _take_one_sample(problem: Problem) -> Problem:
-    """Fix the size of batches as 1, for a model that is compared sample by sample."""
-    dims = roles(problem.taken, problem.free_dims())
-    samples = dict.fromkeys((dim for dim, role in dims.items() if role == BATCH), 1)
-    return replace(problem, wanted=replace(problem.wanted, sizes={**problem.wanted.sizes, **samples}))
 
 
 def _complete_given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:

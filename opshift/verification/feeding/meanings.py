@@ -6,16 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from opshift.passes.inputs.interface import tensor
-from opshift.passes.model import schemas, tensors
+from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import (
-    AttributeProto,
-    ModelProto,
-    NodeProto,
-    TensorProto,
-    TypeProto,
-    normalize_domain,
-)
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import Body, integer, with_nested
 from opshift.passes.records import dataclass, field
 
@@ -148,9 +141,10 @@ def _collect_categories(model: ModelProto, taken: Iterable[str]) -> dict[str, di
         if origin is None:
             continue
         attributes = {attribute.name: attribute for attribute in node.attribute}
+        selects = node.op_type == "Gather" and integer(node, "axis", 0) in (1, -1)
         if node.op_type in _PASSING:
             origins[node.output[0]] = origin
-        elif _takes_columns(node, attributes) and node.input[1] in tensors_by_name:
+        elif (selects or node.op_type == "ArrayFeatureExtractor") and node.input[1] in tensors_by_name:
             columns = tensors.array(tensors_by_name[node.input[1]])
             if columns is not None and columns.size == 1:
                 origins[node.output[0]] = origin[0], int(columns.item())
@@ -160,11 +154,6 @@ def _collect_categories(model: ModelProto, taken: Iterable[str]) -> dict[str, di
                 categories = tuple(word.decode(errors="replace") for word in words)
                 by_input.setdefault(origin[0], {})[origin[1]] = categories
     return by_input
-
-
-def _takes_columns(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> bool:
-    in_columns = "axis" in attributes and attributes["axis"].i in (1, -1)
-    return node.op_type == "ArrayFeatureExtractor" or (node.op_type == "Gather" and in_columns)
 
 
 class _Reader:
@@ -208,7 +197,8 @@ class _Reader:
                 continue
             if index == 0 and node.op_type in _PASSING:
                 self._origins.setdefault(node.output[0], origin)
-            meaning = "axes" if index == 1 and _reduces(node) else _MEANING.get((node.op_type, index), "")
+            reduces = index == 1 and node.op_type.startswith("Reduce")
+            meaning = "axes" if reduces else _MEANING.get((node.op_type, index), "")
             if meaning and self._found.of.get(origin, "") in _WEAK:
                 self._found.of[origin] = meaning
             if meaning == "index":
@@ -271,8 +261,3 @@ class _Reader:
             elif numbers and min(numbers) == 0:
                 self._found.of.setdefault(origin, "index")
                 self._found.below.setdefault(origin, max(numbers) + 1)
-
-
-def _reduces(node: NodeProto) -> bool:
-    family = schemas.schema(node.domain, node.op_type, schemas.latest()) if not normalize_domain(node.domain) else None
-    return family is not None and family.family == "reduction"

@@ -1,12 +1,11 @@
 """A search for inputs, led by what a stand-in for an engine says."""
 
-import numpy as np
 import pytest
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN, read_options
-from opshift.verification.feeding.inputs import Choice, Fed
+from opshift.verification.feeding.inputs import Choice
 from opshift.verification.feeding.search import Problem, Search
 from opshift.verification.side import Side
 from tests.support import model
@@ -121,8 +120,3 @@ def test_which_inputs_are_small_numbers():
     taken = "float[2] x, float[2,2] a, int64[2,4] b, int64[3,3] c, bool d, string e, float[N] f, int64[N,8] g, int32 h"
     problem: Problem = inputs.problem_of(side_of(taken).model, read_options(val_range="h:[0,1]"))
     assert problem.numbers() == ["x", "b", "d", "f", "g"]
-
-
-def test_a_fed_set_is_what_it_is():
-    one = Fed({"x": np.zeros((2, 3))}, [], Choice(1))
-    assert one.shapes == {"x": [2, 3]}
