@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.conversion import ir_versions
@@ -21,12 +22,13 @@ from opshift.passes.errors import Refusal
 from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.call_signatures import Survey
-from opshift.passes.model.messages import ModelProto, normalize_domain
-from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.messages import ModelProto, NodeProto, normalize_domain
+from opshift.passes.model.traversal import Op, bodies, subgraphs
 from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
 
 _ML = "ai.onnx.ml"
+_MANY = 4  # nodes, from which on one of them is tried before all
 
 
 def convert_for_backend(
@@ -47,27 +49,28 @@ def convert_for_backend(
     if backend.measured and backend.types:
         types = (type_text(value.type) for value in (*source.graph.input, *source.graph.output))
         backend = replace(backend, types=backend.types.union(text for text in types if text))
-    result = first = _convert_for_backend(source, backend, ops, ir_version, folder)
-    doubted = set[Op]()
+    result, refusals = _convert_for_backend(source, backend, ops, ir_version, folder)
+    first, doubted = result, set[Op]()
     while result.model is None and backend.measured:
-        refused = {(refusal.domain, refusal.op) for refusal in result.refusals} - doubted
+        refused = {(refusal.domain, refusal.op) for refusal in refusals} - doubted
         if not refused:  # another operator was blamed at another opset
             refused = _find_failing(source, backend, folder) - doubted
         if not refused:
             return first
         doubted |= {op for op in refused if not definable.is_defined(*op)} or refused
-        result = _convert_for_backend(source, backend.without_failures(doubted), ops, ir_version, folder)
+        result, refusals = _convert_for_backend(source, backend.without_failures(doubted), ops, ir_version, folder)
     return result
 
 
 def _convert_for_backend(
     source: ModelProto, backend: Backend, ops: frozenset[Op], ir_version: int | None, folder: str | None
-) -> Result:
+) -> tuple[Result, Sequence[Refusal]]:
     """Convert to each opset that the backend reads, nearest first, until one succeeds; the model itself if the
-    backend reads it.
+    backend reads it. Returns the refusals that decided, too.
     """
     if ir_version is None and _is_read(source, backend, ops, folder):
-        return Result(source, (), ())
+        return Result(source, (), ()), ()
+    hopeless = dict[str, Sequence[Refusal]]()
     own = imports.opsets(source).get("", schemas.latest())
     if any(not backend.has(*op, imports.opsets(source).get(_ML, 1)) for op in find_classical_operators(source)):
         own = imports.roomiest(source) or schemas.newest_opset(source.ir_version)
@@ -101,7 +104,21 @@ def _convert_for_backend(
         """Plan an attempt at the next opset of the backend, after a refusal."""
         last = tried[-1]
         rest = opsets[opsets.index(last.attempt.targets[""]) + 1 :]
-        return [plan(rest[0])] if last.is_refused and rest else []
+        if not last.is_refused or not rest:
+            return []
+        if last.attempt.targets[""] == opsets[0]:
+            try_nodes_alone(last)
+        return [] if hopeless else [plan(rest[0])]
+
+    def try_nodes_alone(refused: Conversion) -> None:
+        """Convert refused nodes, cut out of the model, to every opset: where one is refused, so is the model.
+
+        Runs once: of hundreds of nodes one of each operator is converted, instead of all.
+        """
+        for op, sample in _cut_nodes(source, refused.result.refusals, folder):
+            result, deciding = _convert_for_backend(sample, backend, ops, ir_version, folder)
+            if result.model is None:
+                hopeless[op] = deciding
 
     def blames_opset(conversion: Conversion) -> bool:
         """Whether it was refused for an operator that the backend has at the nearest opset: that says nothing."""
@@ -117,7 +134,11 @@ def _convert_for_backend(
         conversion for conversion in tried if not (conversion.is_refused and conversion.attempt.is_extended)
     ]
     of_use = [conversion for conversion in own_attempts if not blames_opset(conversion)]
-    return choose(of_use or own_attempts).result
+    result = choose(of_use or own_attempts).result
+    if not hopeless:
+        return result, result.refusals
+    left = tuple(refusal for refusal in tried[-1].result.refusals if refusal.operator in hopeless)
+    return replace(result, refusals=left), next(iter(hopeless.values()))
 
 
 def convert_to_opset(
@@ -271,6 +292,48 @@ def find_foreign_operators(source: ModelProto) -> set[Op]:
 def find_classical_operators(source: ModelProto) -> set[Op]:
     """Find operators of ai.onnx.ml in the model."""
     return {op for op in _find_called(source) if op[0] == _ML}
+
+
+def _cut_nodes(source: ModelProto, refusals: Iterable[Refusal], folder: str | None) -> Iterator[tuple[str, ModelProto]]:
+    """Make models of one refused node of each operator, with the constants that it reads; none where the whole model
+    is as small.
+    """
+    by_op = {refusal.operator: refusal for refusal in refusals if not refusal.where}
+    wanted = {(refusal.node, refusal.op): op for op, refusal in by_op.items()}
+    opset, count = imports.opsets(source).get("", 1), 0
+    pending = [Scope(source.graph, Context(source, source, folder), opset, path=())]
+    samples = list[tuple[str, ModelProto]]()
+    while pending:
+        scope = pending.pop()
+        for index, node in enumerate(scope.body.node):
+            count += 1
+            inner = [scope.nested_scope(graph, index, name, k) for name, k, graph in subgraphs(node)]
+            pending += inner
+            called = node.name or next(iter(node.output), ""), node.op_type
+            if called in wanted and not inner and (sample := _cut_node(node, scope, source)) is not None:
+                samples.append((wanted.pop(called), sample))
+    if count >= _MANY:
+        yield from samples
+
+
+def _cut_node(node: NodeProto, scope: Scope, source: ModelProto) -> ModelProto | None:
+    """Make a model of one node; None if the type of an input is unknown."""
+    sample = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
+    sample.graph.name = source.graph.name
+    sample.graph.node.append(node)
+    for name in filter(None, dict.fromkeys(node.input)):
+        owner, value_type = scope.owner(name), scope.type(name)
+        constant = (owner.initializers.get(name) if owner is not None else None) or scope.tensor(name)
+        if constant is not None:
+            sample.graph.initializer.add().CopyFrom(constant)
+            sample.graph.initializer[-1].name = name
+        elif value_type is not None:
+            sample.graph.input.add(name=name, type=value_type)
+        else:
+            return None
+    for name in filter(None, node.output):
+        sample.graph.output.add(name=name, type=scope.type(name))
+    return sample
 
 
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:

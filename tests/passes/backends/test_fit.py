@@ -53,6 +53,33 @@ def test_what_it_does_not_take_and_nothing_replaces_is_refused_for_what_it_is():
     ]
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=["", "in a branch"])
+@pytest.mark.parametrize("whole", [True, False], ids=["at each opset", "once"])
+def test_other_opsets_are_tried_with_the_refused_node_before_the_whole_model(whole, nested, monkeypatch):
+    """A model of many nodes is refused for one of them at each opset, or read at another one."""
+    names = [f"v{place}" for place in range(12)]
+    chain = " ".join(f"{b} = Relu({a})" for a, b in zip(["x", *names], names, strict=False))
+    last = "y = Exp(v11)"
+    if nested:
+        last = "y = If(c) <then_branch = t () => (float[N,4] a) { a = Exp(v11) }, else_branch = e () => (float[N,4] b) { b = Abs(v11) }>"
+    source = model(f"{chain} {last}", 13, inputs="float[N,4] x, bool c", outputs="float[N,4] y")
+    sizes, convert_once = list[tuple[int, int]](), fit.convert_once
+
+    def count(attempt):
+        sizes.append((attempt.targets[""], len(attempt.source.graph.node)))
+        return convert_once(attempt)
+
+    monkeypatch.setattr(fit, "convert_once", count)
+    result = fit.convert_for_backend(source, Backend("npu-1", opset=20, lacks={("", "Exp"): 13 if whole else 1}))
+    wholes = {opset for opset, nodes in sizes if nodes > 2}
+    if whole:
+        assert opsets(result.model)[""] == 12
+        assert {13, 12} <= wholes
+    else:
+        assert [(refusal.op, refusal.node) for refusal in result.refusals] == [("Exp", "a" if nested else "y")]
+        assert wholes == {13}
+
+
 def test_an_opset_that_is_too_old_for_another_operator_is_not_blamed():
     """At opset 12 the backend has no Sqrt, which says nothing about a model of opset 15."""
     source = model("a = Sqrt(x) b = Exp(a) y = Exp(b)", 15, inputs="float[N,4] x", outputs="float[N,4] y")
