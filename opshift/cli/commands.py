@@ -557,6 +557,7 @@ def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | No
         backend is None,
         outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
         casts=_list_cast_types(sized, backend) if backend is not None else {},
+        unread=goal.find_unread(result.model, folder) if result.model is not None and in_the_way else (),
     )
 
 

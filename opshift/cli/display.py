@@ -224,6 +224,8 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
             f"{held.target} does not support this model, and opshift cannot rewrite it for {held.target}{tries}",
             console,
         )
+    elif held.unread:
+        say(f"opshift cannot replace {_first(held.unread)}; {_asking(held.target)}", console)
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
@@ -238,14 +240,20 @@ def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console
     for held in prospects:
         if held.refusals:
             left = [f"not read: {_first(held.refusals)}"]
+        elif held.unread:
+            left = [f"not read, as far as it was measured: {_first(held.unread)}"]
         elif held.obstacles:
             ops = _name_rewritten(held)
             left = [f"read after `opshift convert --target {held.target}`{f', which rewrites {ops}' if ops else ''}"]
         else:
-            left = ["read as it is"]
-            unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
+            left = ["read at fixed sizes" if held.needs else "read as it is"]
+            unknown = Counter[str]()
+            for row in held.known:
+                if row.word == UNKNOWN:
+                    unknown[row.why] += row.count
             nodes = several(sum(row.count for row in held.known), "node")
-            left += [f"{unknown} of {nodes} not measured"] if unknown else []
+            if unknown and not held.needs:
+                left += [f"{unknown.total()} of {nodes} unknown: {next(iter(unknown))}"]
         left += [str(need) for need in held.needs]
         say(f"{held.target}: {'; '.join(left)}", console, style="red" if held.refusals else None)
 

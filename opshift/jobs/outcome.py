@@ -83,7 +83,8 @@ class Prospect:
 
     `needs` are dynamic dimensions that the user has to fix. `opset`: the target is an opset. `known` counts the other
     calls as `read` (measured), `believed` (documented) or `unknown`. `tries` are hints after a refusal. `casts` are
-    types of the model that the target keeps in other ones.
+    types of the model that the target keeps in other ones. `unread` are calls that opshift cannot rewrite, and that
+    the target did not run when it was measured.
     """
 
     target: str
@@ -95,6 +96,7 @@ class Prospect:
     known: tuple[Knowledge, ...] = ()
     tries: tuple[str, ...] = ()
     casts: dict[str, str] = field(default_factory=dict)
+    unread: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True)

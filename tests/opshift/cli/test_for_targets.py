@@ -108,20 +108,32 @@ def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
         'name = "three"\nsource = "s"\n[versions."1"]\nopset = 20\nsupports = ["Relu"]\nstatic_shapes = true\n'
         '[versions."1".measured]\nRelu = "2"\n',
         'name = "four"\nsource = "documented"\n[versions."1"]\nopset = 20\n',
+        'name = "five"\nsource = "s"\nlimits = [{ ops = ["Not"], constant = ["X"] }]\n[versions."1"]\nopset = 20\n'
+        'supports = ["IsNaN", "Not"]\n'
+        '[versions."1".measured]\nIsNaN = "2"\n',
+        'name = "six"\nsource = "s"\n[versions."1"]\nopset = 20\nstatic_shapes = true\n'
+        '[versions."1".measured]\nIsNaN = "2"\nNot = "2"\n',
     ]
     known = {name: backend for text in measured for name, backend in target_files.parse(text, "t").items()}
     monkeypatch.setattr(target_files, "targets", lambda: known)
     assert cli.main(["inspect", "nan.onnx", "--target", "all"]) == 0
-    one, two, three = capsys.readouterr().out.splitlines()[-3:]
-    assert one == "one-1: read as it is; 2 of 2 nodes not measured"
+    one, two, three, five, six = capsys.readouterr().out.splitlines()[-5:]
+    assert one == "one-1: read as it is; 2 of 2 nodes unknown: dynamic sizes were not measured"
     assert two.startswith("two-1: read after `opshift convert --target two-1`, which rewrites 1 x IsNaN")
     assert three.startswith("three-1: not read: ")
-    assert three.endswith('; input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape')
+    fixed = 'input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape'
+    assert three.endswith(f"; {fixed}")
+    assert five.startswith('five-1: not read, as far as it was measured: Not "y": input X "a" is dynamic')
+    assert six == f"six-1: read at fixed sizes; {fixed}"
     assert cli.main(["inspect", "nan.onnx", "--target", "all", "--fix-shape", "N=3", "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["targets"]
-    assert list(held) == ["one-1", "two-1", "three-1"]
+    assert list(held) == ["one-1", "two-1", "three-1", "five-1", "six-1"]
+    assert [row["op"] for row in held["five-1"]["unread"]] == ["Not"]
+    assert held["two-1"]["unread"] == []
     assert held["three-1"]["needs"] == []
     assert cli.main(["inspect", "nan.onnx", "--fix-shape", "N=3"]) == 2
+    assert cli.main(["inspect", "nan.onnx", "--target", "five-1"]) == 0
+    assert 'opshift cannot replace Not "y": input X "a" is dynamic' in capsys.readouterr().out
 
 
 def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch, capsys):
