@@ -18,7 +18,20 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, round_array, simulate
+from opshift.passes.types.door import (
+    BUDGET,
+    FORMATS,
+    MEASURED,
+    MOVING,
+    Range,
+    Reason,
+    Seen,
+    Types,
+    as_floats,
+    change,
+    round_array,
+    simulate,
+)
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -264,7 +277,7 @@ class _Looked(NamedTuple):
 
     seen: Seen
     runs: list[Run]
-    steps: dict[str, str]
+    steps: dict[str, Reason]
 
 
 def _observe(side: Side, types: Types, wanted: Asked) -> _Looked:
@@ -274,8 +287,8 @@ def _observe(side: Side, types: Types, wanted: Asked) -> _Looked:
     names = _list_watched(side.model)
     session = _open(side, names)
     ranges: dict[str, Range] = {}
-    choices: dict[str, str] = {}
-    steps: dict[str, str] = {}
+    choices: dict[str, Reason] = {}
+    steps: dict[str, Reason] = {}
     runs: list[Run] = []
     results = [value.name for value in side.model.graph.output]
     target = next(iter(types.mapping.values()))
@@ -303,7 +316,7 @@ def _observe(side: Side, types: Types, wanted: Asked) -> _Looked:
                 count += value.size
         for node in _find_deciding(side.model):
             kind = steps if _is_step(node, readers) else choices
-            why = "" if node.output[0] in kind else _find_changed_decisions(side.model, node, values, target)
+            why = None if node.output[0] in kind else _find_changed_decisions(side.model, node, values, target)
             if why:
                 kind[node.output[0]] = why
         if count > _ENOUGH and not wanted.sets:
@@ -386,7 +399,9 @@ def _to_integer(node: NodeProto) -> bool:
     return node.op_type == "Cast" and any(a.name == "to" and a.i in (T.INT32, T.INT64) for a in node.attribute)
 
 
-def _find_changed_decisions(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target: int) -> str:
+def _find_changed_decisions(
+    model: ModelProto, node: NodeProto, values: Mapping[str, Any], target: int
+) -> Reason | None:
     """Run one deciding node on its inputs, exact and rounded; say how many decisions change, if these are too many.
 
     The node then has to read unrounded values.
@@ -400,12 +415,12 @@ def _find_changed_decisions(model: ModelProto, node: NodeProto, values: Mapping[
             continue
         value = values.get(name)
         if value is None or not hasattr(value, "dtype"):
-            return ""
+            return None
         given[name] = changed[name] = value
         if value.dtype == np.float32:
             changed[name] = as_floats(round_array(value, target), target).astype(np.float32)
     if not any(given[name] is not changed[name] for name in given):
-        return ""
+        return None
     alone = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     alone.graph.name = "choice"
     alone.graph.node.add().CopyFrom(node)
@@ -421,9 +436,11 @@ def _find_changed_decisions(model: ModelProto, node: NodeProto, values: Mapping[
         session = OnnxRuntime(alone)
         before, after = session.run(given), session.run(changed)
     except EngineError:
-        return ""
+        return None
     share = max(map(_share, before, after), default=0.0)
-    return f"rounded, it changes {share:.0%} of the decisions of {node.op_type}" if share > _CHOICES else ""
+    if share <= _CHOICES:
+        return None
+    return Reason(f"rounded, it changes {share:.0%} of the decisions of {node.op_type}", MEASURED)
 
 
 def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
@@ -471,7 +488,7 @@ class _Part(NamedTuple):
 class _Settling:
     """Finds what has to keep its type for the outputs of a model to stay where they are."""
 
-    def __init__(self, side: Side, types: Types, runs: list[Run], steps: Mapping[str, str] | None = None):
+    def __init__(self, side: Side, types: Types, runs: list[Run], steps: Mapping[str, Reason] | None = None):
         """`steps` are the nodes whose steps fall otherwise, by their first outputs, with what is to be said of them."""
         self._side = side
         self._types = types
@@ -522,7 +539,11 @@ class _Settling:
         def measure_keeping(kept: Sequence[_Part]) -> Measured:
             """Measure the model with these parts in their old types. Runs for each choice of parts."""
             reasons = {
-                name: f"with its neighbours, it moves an output by {_spell_share(math.sqrt(part.noise))}"
+                name: Reason(
+                    f"with its neighbours, it moves an output by {_spell_share(math.sqrt(part.noise))}",
+                    BUDGET,
+                    MEASURED,
+                )
                 for part in kept
                 for name in part.names
             }
@@ -615,7 +636,7 @@ class _Settling:
     def _measure_alone(self, part: Sequence[str], made: Sequence[str], runs: list[Run]) -> float:
         """Measure the noise at the outputs if only one part changes its types. Runs for each part."""
         changing = set(part)
-        others = {name: "another part is measured" for name in made if name not in changing}
+        others = {name: Reason("another part is measured") for name in made if name not in changing}
         progress.tell("see what moves the outputs", self.runs, _MOST_RUNS)
         return min(_noise(self._measure_deviations(replace(self._types, held=others), runs)), _FAR)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from math import prod
@@ -21,6 +20,7 @@ from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.operands import signature
 from opshift.passes.types.problem import WIDE, Problem, Value
+from opshift.passes.types.reasons import ASKED, BUDGET, CASTS, MEASURED, RANGE, Reason
 from opshift.passes.types.solving import solve
 from opshift.passes.types.staying import METADATA, Staying
 from opshift.passes.types.wanted import KEEP, Types, check_names
@@ -121,7 +121,7 @@ class _Weights(NamedTuple):
     """
 
     changed: int
-    held: Counter[tuple[str, str, str]]
+    held: Counter[tuple[str, str, Reason]]
     """Those that keep their type, by operator and name of the node, and the reason."""
 
     @property
@@ -131,7 +131,7 @@ class _Weights(NamedTuple):
 
 
 def _weigh(problem: Problem, narrow: list[bool]) -> _Weights:
-    changed, held, reached = 0, Counter[tuple[str, str, str]](), set(problem.wanted.mapping.values())
+    changed, held, reached = 0, Counter[tuple[str, str, Reason]](), set(problem.wanted.mapping.values())
     for value in problem.constants:
         count = tensors.size(value.tensor) if value.tensor is not None else 0
         if count < _FEWEST:
@@ -144,15 +144,14 @@ def _weigh(problem: Problem, narrow: list[bool]) -> _Weights:
                 changed += count
                 continue
             node, variable = wide
-            reason = problem.reasons[variable] if variable else "it is unknown which types it takes"
-            reason = reason or "the casts around it would cost more than it saves"
+            reason = (problem.reasons[variable] or CASTS) if variable else _UNKNOWN
             held[node.op_type, node.name or next(filter(None, node.output), ""), reason] += count
     return _Weights(changed, held)
 
 
 def _find_too_little(weights: _Weights, wanted: Types) -> Refusal | None:
     """Refuse if less than half of the weights change, unless it is the user who keeps the others."""
-    held = Counter({key: count for key, count in weights.held.items() if not key[2].startswith(("--keep ", "--only "))})
+    held = Counter({key: count for key, count in weights.held.items() if ASKED not in key[2].kinds})
     if weights.changed >= held.total() or (wanted.held and wanted.interface != KEEP):  # outputs may miss the budget
         return None
     (op, name, why), _ = held.most_common(1)[0]
@@ -174,16 +173,16 @@ def _list_typed_readers(problem: Problem, value: Value) -> Iterator[tuple[NodePr
             yield node, variable
 
 
-def _suggest(wanted: Types, held: Counter[tuple[str, str, str]]) -> str:
+def _suggest(wanted: Types, held: Counter[tuple[str, str, Reason]]) -> str:
     """List the options that let more weights change, for the refusal that too few do."""
-    hints, reasons = list[str](), {why for _, _, why in held}
-    if later := [int(match[1]) for match in map(_LATER.search, reasons) if match is not None]:
-        return f"--opset {max(later)}"
-    if reasons & set(wanted.held.values()):
+    hints, kinds = list[str](), frozenset[str]().union(*(why.kinds for _, _, why in held))
+    if later := max(why.opset for _, _, why in held):
+        return f"--opset {later}"
+    if BUDGET in kinds:
         hints.append("a larger --budget")
-    if wanted.seen is not None and not wanted.seen.real and any(map(_SEEN.search, reasons)):
+    if MEASURED in kinds and wanted.seen is not None and not wanted.seen.real:
         hints.append("--inputs FILE.npz with real data")
-    if T.FLOAT16 in wanted.mapping.values() and any(map(_BEYOND.search, reasons)):
+    if RANGE in kinds and T.FLOAT16 in wanted.mapping.values():
         hints.append("--types bfloat16")
     ops = dict.fromkeys(op for (op, _, _), _ in held.most_common())
     if len(ops) <= _NAMED or not hints:
@@ -195,11 +194,7 @@ _FEWEST = 2
 """The elements of a constant that is a weight; a single number is an epsilon or a factor."""
 _NAMED = 3
 """Operators that are named with `--keep` at most, where there is something else to try."""
-_LATER = re.compile(r" from opset (\d+) on$")
-_SEEN = re.compile(r"reaches \d|up to|at most|decisions|moves an output")
-"""The reasons that come from a run: real inputs may say otherwise."""
-_BEYOND = re.compile(r"reaches|beyond|squares")
-"""The reasons that hold of float16 alone, as bfloat16 has a larger range."""
+_UNKNOWN = Reason("it is unknown which types it takes")
 
 
 def _casts_to(text: str, opset: int) -> bool:
@@ -243,7 +238,7 @@ def _find_kept(problem: Problem, narrow: list[bool]) -> Iterator[Kept]:
             continue
         seen.add((id(owner.place), owner.node))
         node = owner.place.nodes[owner.node]
-        why = problem.reasons[variable] or "the casts around it would cost more than it saves"
+        why = problem.reasons[variable] or CASTS
         first = next(filter(None, node.output), "")
         yield Kept(node.name or first, normalize_domain(node.domain), node.op_type, first, why)
 

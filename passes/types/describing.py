@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -11,6 +10,7 @@ from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass
 from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.problem import FREE, Problem
+from opshift.passes.types.reasons import CASTS, Reason
 from opshift.passes.types.solving import solve
 from opshift.passes.types.staying import Staying
 from opshift.passes.types.wanted import types
@@ -33,7 +33,7 @@ class Convertible:
     stays: Mapping[str, int]
 
 
-BY_SCHEMA = "the operator takes no other type"
+BY_SCHEMA = Reason("the operator takes no other type")
 
 
 def count_types(model: ModelProto) -> dict[str, int]:
@@ -77,7 +77,6 @@ def describe(model: ModelProto, asked: str, folder: str | None) -> Convertible |
             if any(narrow[variable] for variable in own) or all(variable == FREE for variable in held):
                 changed += 1  # or it takes both, as Shape does
                 continue
-            why = next((problem.reasons[variable] for variable in own if problem.reasons[variable]), "")
-            why = re.sub("a channel of .* would", "a channel of a weight would", re.sub('"[^"]*"', "a value", why))
-            stays[why or ("casts around it would cost more than it saves" if own else BY_SCHEMA)] += 1
+            why = next(filter(None, (problem.reasons[variable] for variable in own)), CASTS if own else BY_SCHEMA)
+            stays[why.general] += 1
     return Convertible(nodes, changed, dict(stays.most_common()))

@@ -12,12 +12,13 @@ from opshift.passes.model.traversal import results
 from opshift.passes.types.operands import ANY, signature
 from opshift.passes.types.problem import FREE, WIDE, Owner, Place, Problem, Value
 from opshift.passes.types.ranges import MOST, Interval, Ranges
+from opshift.passes.types.reasons import NONE, SHAPES, Reason
 from opshift.passes.types.staying import Staying
 
 T = TensorProto
 
 _LACKING = {"Unique": "onnxruntime has no Unique for int32"}
-SIZES_ALONE = "its inputs and outputs are sizes, which are int64"
+SIZES_ALONE = Reason("its inputs and outputs are sizes, which are int64", SHAPES)
 """Why shapes that are computed of shapes stay."""
 _KEPT = {"BitCast": (0,), "Loop": (0,), "Pad": (3,)}
 """Operands that stay int64: bits, the count of a Loop, and axes of Pad, of which onnx infers sizes only so."""
@@ -76,7 +77,7 @@ class Fitting(Staying):
             sizes = _only_of_sizes(place)
             for index, node in enumerate(place.nodes):
                 variables = [each for each in place.groups[index].values() if each > 0 and not narrow[each]]
-                why = next((self.problem.reasons[each] for each in variables if self.problem.reasons[each]), "")
+                why = next(filter(None, (self.problem.reasons[each] for each in variables)), NONE)
                 for at in _SIZES.get(node.op_type, ()) if not normalize_domain(node.domain) else ():
                     value = place.find(node.input[at]) if at < len(node.input) and node.input[at] else None
                     if (
@@ -85,9 +86,9 @@ class Fitting(Staying):
                         and value.tensor is None
                         and value.name in sizes
                     ):
-                        why = why or f'"{value.name}" is a size that is computed'
+                        why = why or Reason(f'"{value.name}" is a size that is computed', SHAPES)
                 if why:
-                    fix = "--fix-shape" if why == SIZES_ALONE or why.endswith("computed") else ""
+                    fix = "--fix-shape" if SHAPES in why.kinds else ""
                     first = node.name or next(filter(None, node.output), "")
                     said = reason(f"{why}; {target} keeps int64 in int32", fix=fix)
                     yield Refusal(first, node.op_type, normalize_domain(node.domain), 0, False, said)
@@ -145,10 +146,11 @@ class Fitting(Staying):
 
     def _fit(self, variable: int, value: Value, known: Interval | None) -> None:
         if known is None:
-            self.problem.stay(variable, f'nothing bounds "{value.name}"')
+            self.problem.stay(variable, Reason(f'nothing bounds "{value.name}"', general="nothing bounds a value"))
         elif not known.fits:
             beyond = known.high if known.high > MOST else known.low
-            self.problem.stay(variable, f'"{value.name}" may be {beyond:.0f}, which is beyond int32')
+            large = f"may be {beyond:.0f}, which is beyond int32"
+            self.problem.stay(variable, Reason(f'"{value.name}" {large}', general=f"a value {large}"))
         elif known.basis:
             self.assumed[variable] = self.assumed.get(variable, frozenset()) | known.basis
 

@@ -30,6 +30,7 @@ from opshift.passes.model.traversal import Body, graphless, results, subgraphs
 from opshift.passes.model.types import dims_of, element_name, has_shape
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.operands import ANY, ATTRIBUTES, STASHED, Signature, TypeAttribute, signature
+from opshift.passes.types.reasons import NONE, Reason
 from opshift.passes.types.wanted import KEEP, Types
 
 T = TensorProto
@@ -160,7 +161,7 @@ class Problem:
         self.wanted = wanted
         self.elem_types: list[int] = [0]
         self.owners: list[Owner | None] = [None]
-        self.reasons: list[str] = ["it keeps its type"]
+        self.reasons = [Reason("it keeps its type")]
         self.ties: list[tuple[int, int]] = []
         self.places: list[Place] = []
         self.constants: list[Value] = []
@@ -178,13 +179,13 @@ class Problem:
         """A new variable for a type that may change."""
         self.elem_types.append(elem_type)
         self.owners.append(owner)
-        self.reasons.append("")
+        self.reasons.append(NONE)
         return len(self.elem_types) - 1
 
     def stay(self, variable: int, why: str) -> None:
         """Let what a variable stands for keep its type; the first reason is the one that is told."""
         if variable > 0 and not self.reasons[variable]:
-            self.reasons[variable] = why
+            self.reasons[variable] = why if isinstance(why, Reason) else Reason(why)
 
     def moves(self, elem_type: int) -> bool:
         """Whether a type may become another one."""
@@ -645,7 +646,7 @@ _OTHERWISE = frozenset([*NAMED, *FORMS, "ConstantOfShape", "Optional", "Optional
 """The operators whose first output may not have the type of an input of its group."""
 
 
-def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
+def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> Reason:
     """That an operator does not take a type, and the opset from which on it does."""
     from opshift.passes.model import schemas
 
@@ -655,8 +656,8 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
         later = schemas.schema(domain, node.op_type, version)
         formals = (*later.inputs, *later.outputs) if later is not None else ()
         if version > place.opsets.get(domain, 1) and any(target in formal.types for formal in formals):
-            return f"{node.op_type} accepts {name} from opset {version} on"
-    return f"{node.op_type} does not accept {name}"
+            return Reason(f"{node.op_type} accepts {name} from opset {version} on", opset=version)
+    return Reason(f"{node.op_type} does not accept {name}")
 
 
 def describe_type(value_type: TypeProto) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from opshift.passes.types.constants import Numbers
 from opshift.passes.types.formats import FORMATS, Format, is_narrower
 from opshift.passes.types.masks import HEAVY, MOVING
 from opshift.passes.types.problem import FREE, WIDE, Owner, Place, Problem, Value, narrowing
+from opshift.passes.types.reasons import ASKED, MEASURED, NONE, RANGE, Reason
 from opshift.passes.types.wanted import Range, matches
 
 T = TensorProto
@@ -102,11 +103,11 @@ class Staying:
         for place in self.problem.places:
             for index, node in enumerate(place.nodes):
                 first = next(filter(None, node.output), "")
-                why = ""
+                why = NONE
                 if found := matches(wanted.keep, node):
-                    why = f"--keep {found}"
+                    why = Reason(f"--keep {found}", ASKED)
                 elif wanted.only and not matches(wanted.only, node):
-                    why = "--only does not name it"
+                    why = Reason("--only does not name it", ASKED)
                 elif first in wanted.held:
                     why = wanted.held[first]
                 elif first in before:
@@ -116,7 +117,7 @@ class Staying:
                 if why:
                     self.node(place, index, why)
 
-    def _choose(self, place: Place, node: NodeProto, why: str) -> None:
+    def _choose(self, place: Place, node: NodeProto, why: Reason) -> None:
         """What is chosen from keeps its type, back to where it is computed: all on the way moves the choice as well."""
         pending = [place.find(name) for name in node.input]
         for value in pending:
@@ -132,7 +133,7 @@ class Staying:
             if maker is not None and maker.op_type not in HEAVY:
                 pending += [value.place.find(name) for name in maker.input]
 
-    def _read_kept_before(self) -> dict[str, str]:
+    def _read_kept_before(self) -> dict[str, Reason]:
         """Read from the metadata which nodes an earlier run kept, with the reason, by their first output."""
         if not self.problem.wanted.narrows:
             return {}
@@ -141,7 +142,7 @@ class Staying:
                 try:
                     held = json.loads(entry.value)
                     names = [FORMATS[target].name for target in self.problem.wanted.mapping.values()]
-                    return {str(k): str(v) for name in names for k, v in held.get(name, {}).items()}
+                    return {str(k): Reason(str(v)) for name in names for k, v in held.get(name, {}).items()}
                 except (ValueError, AttributeError):
                     return {}
         return {}
@@ -228,7 +229,7 @@ class Staying:
     def _beyond(self, value: Value, held: Numbers, form: Format) -> None:
         """Numbers beyond the range: bounds become the type's own, masks make room, all else keeps its type."""
         flow, limit = None, None
-        why = f"its constant {held.most:.3g} is beyond the range of {form.name}"
+        why = Reason(f"its constant {held.most:.3g} is beyond the range of {form.name}", RANGE)
         for place, index, at in value.readers:
             if index < 0 or place.reads[index][at] <= 0:
                 continue
@@ -241,8 +242,9 @@ class Staying:
                 limit = masks.replacement(flow, held.most, form, None if self._keeps_masks else self._ranges)
                 if limit is not None:
                     self._passed.update(id(each) for each in flow.values)
+                holds = Reason(f"it holds {held.most:.3g}, which is beyond the range of {form.name}", RANGE)
                 for each in flow.values if limit is None else ():
-                    self.value(each, f"it holds {held.most:.3g}, which is beyond the range of {form.name}")
+                    self.value(each, holds)
             if limit is None:
                 self.problem.stay(place.reads[index][at], why)
             else:
@@ -258,20 +260,22 @@ class Staying:
             told = f"{held.least:.3g}" if held.size == 1 else f"numbers down to {held.least:.3g}"
             used = True
             if op == "Div" and at == 1:
-                self.problem.stay(variable, f"its divisor {told} would become 0")
+                self.problem.stay(variable, Reason(f"its divisor {told} would become 0", RANGE))
             elif op == "Mul" and (held.size == 1 or held.channel):
                 made = place.values.get(node.output[0])
                 if made is not None:
-                    self.value(made, f"its factor {told} would become 0")
+                    self.value(made, Reason(f"its factor {told} would become 0", RANGE))
             elif op in ("Add", "Sum", "Sub", "Max") or (op == "Clip" and at == 1):
                 self._guards(place, node, held.least, form)
             elif at == _BIAS.get(op):
                 continue  # beside numbers that are multiplied, what is added is too small to be seen
             elif op in _WEIGHTED:
                 if held.channel and (held.most <= form.vanishes_below or self._is_scaled(place, node, value, form)):
-                    self.problem.stay(variable, f"a channel of {value.name} would become 0")
+                    general = "a channel of a weight would become 0"
+                    why = Reason(f"a channel of {value.name} would become 0", RANGE, general=general)
+                    self.problem.stay(variable, why)
             elif op in ("QuantizeLinear", "DequantizeLinear"):
-                self.problem.stay(variable, f"its scale {told} would become 0")
+                self.problem.stay(variable, Reason(f"its scale {told} would become 0", RANGE))
         if used:
             self.lost[value.name] = held.lost
 
@@ -279,7 +283,7 @@ class Staying:
         """A number that would become 0, where it keeps the result of a node from 0."""
         made = place.values.get(node.output[0])
         if made is not None and self._matters(made, least, form, set()):
-            self.value(made, f"{least:.3g}, which keeps it from 0, would become 0 in {form.name}")
+            self.value(made, _keeps_from_zero(least, form))
 
     def _matters(self, value: Value, least: float, form: Format, seen: set[int]) -> bool:
         """Whether it matters to those that read a value that it is at least so small a number, and not 0 or rounded.
@@ -290,7 +294,7 @@ class Staying:
             return False
         seen.add(id(value))
         vanishes = least <= form.vanishes_below
-        why = f"{least:.3g}, which keeps it from 0, would become 0 in {form.name}"
+        why = _keeps_from_zero(least, form)
         found = False
         for place, index, at in value.readers:
             if index < 0:
@@ -317,7 +321,7 @@ class Staying:
                 self.value(made, why)
             elif after > form.most:
                 found = True
-                self.value(made, f"it reaches 1 / {least:.3g}, which is beyond the range of {form.name}")
+                self.value(made, Reason(f"it reaches 1 / {least:.3g}, which is beyond the range of {form.name}", RANGE))
         return found
 
     def _is_scaled(self, place: Place, node: NodeProto, weight: Value, form: Format) -> bool:
@@ -375,7 +379,7 @@ class Staying:
             if index < 0 or at != 1 or place.reads[index][at] <= 0:
                 continue
             if place.nodes[index].op_type in ("QuantizeLinear", "DequantizeLinear"):
-                self.problem.stay(place.reads[index][at], f"its scale loses precision in {form.name}")
+                self.problem.stay(place.reads[index][at], Reason(f"its scale loses precision in {form.name}", RANGE))
 
     # --- operators ----------------------------------------------------------------------------------------------
 
@@ -395,7 +399,7 @@ class Staying:
         seen = self.range(value)
         most = self.format(elem_type).most
         if seen is not None and seen.most**2 * (count or 1) * self._head**2 > most:
-            self.node(place, index, f"it adds up squares of numbers up to {seen.most:.3g}")
+            self.node(place, index, Reason(f"it adds up squares of numbers up to {seen.most:.3g}", MEASURED, RANGE))
 
     def _count(self, place: Place, node: NodeProto) -> int | None:
         """How many elements are added up, as far as their sizes are known."""
@@ -439,14 +443,16 @@ class Staying:
             small += vanishing.find(place.find(node.input[0]), ends, self._largest, guard)
         use = "its logarithm is taken" if op == "Log" else "it is a divisor"
         for value in small:
-            self.problem.stay(value.variable, f"small numbers in it would become 0 in {form.name}, and {use}")
+            why = Reason(f"small numbers in it would become 0 in {form.name}, and {use}", RANGE)
+            self.problem.stay(value.variable, why)
         if not small or divisor is None:
             return
         made, numerator = place.values.get(node.output[0]), place.find(node.input[0])
         if made is not None and op != "Log" and (op != "Div" or (numerator and numerator.tensor is not None)):
-            self.value(made, f"it divides by small numbers, and may be beyond the range of {form.name}")
+            why = Reason(f"it divides by small numbers, and may be beyond the range of {form.name}", RANGE)
+            self.value(made, why)
         elif op == "Log" or not rooted:
-            self.node(place, index, f"small numbers that it reads would become 0 in {form.name}")
+            self.node(place, index, Reason(f"small numbers that it reads would become 0 in {form.name}", RANGE))
 
     def powers(self, place: Place, index: int, node: NodeProto) -> None:
         """Pow, which divides where the power is negative."""
@@ -477,12 +483,12 @@ class Staying:
         if node.op_type == "MeanVarianceNormalization":
             epsilon = 1e-9
         if node.op_type != "LpNormalization" and epsilon <= form.vanishes_below:
-            self.node(place, index, f"its epsilon {epsilon:.3g} would become 0 in {form.name}")
+            self.node(place, index, Reason(f"its epsilon {epsilon:.3g} would become 0 in {form.name}", RANGE))
             return
         seen = self.range(place.find(node.input[0]))
         squares = node.op_type != "BatchNormalization" and seen is not None
         if squares and seen is not None and (seen.most * self._head) ** 2 > form.most:
-            self.node(place, index, f"it squares numbers up to {seen.most:.3g}")
+            self.node(place, index, Reason(f"it squares numbers up to {seen.most:.3g}", MEASURED, RANGE))
         if node.op_type == "BatchNormalization":
             for group in ("T2", "U"):
                 if group in place.groups[index]:
@@ -498,12 +504,12 @@ class Staying:
         if made is None or form.most > 1e30:
             return
         if node.op_type == "Exp":
-            self._keep_unbounded(made, form, f"its result may be beyond the range of {form.name}")
+            self._keep_unbounded(made, Reason(f"its result may be beyond the range of {form.name}", RANGE))
             return
         squares = node.op_type == "Mul" and node.input[0] == node.input[1]
         power = self.scalar(place.find(node.input[1])) if node.op_type == "Pow" else 2.0 if squares else None
         if power is not None and power > 1 and not self._is_bounded(place, node.input[0]):
-            self._keep_unbounded(made, form, f"its squares may be beyond the range of {form.name}")
+            self._keep_unbounded(made, Reason(f"its squares may be beyond the range of {form.name}", RANGE))
 
     def _is_bounded(self, place: Place, name: str) -> bool:
         """Whether a value lies between -1 and 1, or about so, by what makes it."""
@@ -512,7 +518,7 @@ class Staying:
             value = value.place.find(value.place.nodes[value.maker].input[0])
         return value is not None and value.maker >= 0 and value.place.nodes[value.maker].op_type in _BOUNDED
 
-    def _keep_unbounded(self, value: Value, form: Format, why: str) -> None:
+    def _keep_unbounded(self, value: Value, why: Reason) -> None:
         """Let a value keep its type that may be large, and what is made of it until it is bounded again."""
         path = [value]
         ends = False
@@ -547,9 +553,9 @@ class Staying:
         path, integers = self._angle(first) if first is not None else ([], False)
         seen = self.range(first)
         if integers:
-            why = "it is an angle that is made of integers"
+            why = Reason("it is an angle that is made of integers")
         elif seen is not None and seen.most > _ANGLE:
-            why = f"it is an angle up to {seen.most:.3g}"
+            why = Reason(f"it is an angle up to {seen.most:.3g}", MEASURED)
             path = path[:1]
         else:
             return
@@ -737,11 +743,12 @@ class Staying:
             if seen.most * head > form.most:
                 if value.variable == WIDE and seen.most <= form.most:
                     continue
-                self.value(value, f"it reaches {seen.most:.3g}")
+                self.value(value, Reason(f"it reaches {seen.most:.3g}", MEASURED, RANGE))
             elif 0 < seen.most <= form.normal / 16:
-                self.value(value, f"it is {seen.most:.3g} at most")
+                self.value(value, Reason(f"it is {seen.most:.3g} at most", MEASURED, RANGE))
             elif seen.whole:
-                self.value(value, f"it holds integers up to {seen.most:.0f}, which {form.name} rounds")
+                why = f"it holds integers up to {seen.most:.0f}, which {form.name} rounds"
+                self.value(value, Reason(why, MEASURED))
 
 
 _BOUNDED = frozenset(["Sin", "Cos", "Tanh", "Sigmoid", "Softmax", "Erf", "HardSigmoid", "Softsign", "Hardmax"])
@@ -801,6 +808,10 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("Loop", "Scan"), Staying.accumulates),
 }
 """The rule for each operator that has one. A new rule is a method and a line here."""
+
+
+def _keeps_from_zero(least: float, form: Format) -> Reason:
+    return Reason(f"{least:.3g}, which keeps it from 0, would become 0 in {form.name}", RANGE)
 
 
 def is_narrowed_type(problem: Problem, elem_type: int) -> bool:

@@ -11,6 +11,7 @@ from opshift.passes.model.named_types import named_types
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint
 from opshift.passes.types.formats import FORMATS, INTEGERS, NAMES, SOURCES, is_narrower
+from opshift.passes.types.reasons import Reason
 
 T = TensorProto
 
@@ -47,7 +48,7 @@ class Seen:
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     real: bool = False
-    choices: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Reason] = field(default_factory=dict)
     masks: tuple[str, ...] = ()
     exact_masks: bool = False
 
@@ -78,7 +79,7 @@ class Types:
     budgets: Mapping[str, float] = field(default_factory=dict)
     seen: Seen | None = None
     given: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, Reason] = field(default_factory=dict)
     target: str = ""
     bounds: ModelProto | None = None
 

@@ -1,5 +1,6 @@
 """What cannot be changed is refused, with what to do."""
 
+import pickle
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper
 from opshift.passes.records import replace
 from opshift.passes.types import constants, staying
 from opshift.passes.types.changing import change
+from opshift.passes.types.reasons import BUDGET, MEASURED, RANGE, Reason
 from opshift.passes.types.wanted import Range, Seen, types
 
 from tests.support import model
@@ -34,6 +36,25 @@ def weighted(body, **weights):
     for name, held in weights.items():
         source.graph.initializer.append(onnx.numpy_helper.from_array(held, name))
     return source
+
+
+def test_what_is_suggested_hangs_on_the_kinds_of_reasons_and_not_on_their_words():
+    source = weighted(TWO, w=np.ones((4, 8), np.float32), v=np.ones((8, 4), np.float32))
+    for kinds, fix in (
+        ((BUDGET, MEASURED), "a larger --budget, or --inputs FILE.npz with real data, or --keep op:MatMul to change"),
+        ((RANGE,), "--types bfloat16, or --keep op:MatMul to change"),
+        ((), "--keep op:MatMul to change"),
+    ):
+        held = dict.fromkeys(("h", "y"), Reason("up to it, and beyond", *kinds))
+        wanted = replace(types("float16"), held=held, seen=Seen())
+        (refusal,) = change(source, wanted, demanded=True).refusals
+        assert refusal.fix.startswith(fix)
+        assert "up to it, and beyond" in refusal.found
+
+
+def test_a_reason_of_a_run_reaches_another_process_with_its_kinds():
+    sent = pickle.loads(pickle.dumps(Reason("it moves", BUDGET, opset=3, general="all move")))
+    assert (sent, sent.kinds, sent.opset, sent.general) == ("it moves", {BUDGET}, 3, "all move")
 
 
 LARGE, SMALL = np.full((4, 4), 1e6, np.float32), np.ones((4, 4), np.float32)
