@@ -203,7 +203,10 @@ class Refused(ValueError):
         goal = (
             f" for {self.target}" if isinstance(self.target, str) else f" to opset {self.target}" if self.target else ""
         )
-        lines = [f"the model cannot be converted{goal}:", *(f"  {line}" for line in group_refusals(self.refusals))]
+        failed = f"the model cannot be converted{goal}"
+        if {refusal.op for refusal in self.refusals} == {"types"}:
+            failed = "the types cannot be changed as asked"
+        lines = [f"{failed}:", *(f"  {line}" for line in group_refusals(self.refusals))]
         if self.nearest is not None:
             lines.append(f"  nearest opset that works: {self.nearest}")
         return "\n".join(lines)

@@ -19,7 +19,7 @@ _SMALL = 1e-2  # a detector that finds nothing: the error is a share of numbers 
 def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
     """The lines about types."""
     types = outcome.types
-    lines = [] if types is None else _report(types, verbose=verbose)
+    lines = [] if types is None else _report(types, ran=outcome.verification is not None, verbose=verbose)
     if types is not None and not _changes(types):
         return lines
     shown = outcome.deviations if verbose else outcome.deviations[:_SHOWN]
@@ -39,7 +39,7 @@ def _changes(held: TypesReport) -> bool:
     return bool(held.narrowed or held.casts or held.outside or held.dropped)
 
 
-def _report(held: TypesReport, *, verbose: bool) -> list[str]:
+def _report(held: TypesReport, *, ran: bool, verbose: bool) -> list[str]:
     casts = f"{several(len(held.casts), 'cast')} between nodes, {len(held.outside)} at inputs and outputs"
     gone = f", {held.dropped} removed" if held.dropped else ""
     share = f", {held.share:.0%} of the float weights" if held.types != "int32" else ""
@@ -69,7 +69,7 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
         lines.append(f"{several(count, 'small number')} in {several(len(held.lost), 'constant')} became 0")
     if held.ranges == "drawn":
         lines.append("ranges were measured on random inputs; --inputs FILE.npz measures real ones")
-    elif _changes(held) and not held.ranges and held.kept and held.types != "int32":
+    elif _changes(held) and not held.ranges and held.kept and held.types != "int32" and not ran:
         lines.append("ranges were not measured, as no model ran")
     return lines
 

@@ -189,7 +189,7 @@ def measure(side: Side, types: Types, wanted: Asked) -> Measured:
     try:
         return isolation.call(_measure, side, types, wanted)
     except isolation.Ended as ended:
-        return Measured(types, why="it took too long" if ended.late else str(ended))
+        return Measured(types, why=f"it took more than {_SECONDS} s" if ended.late else str(ended))
     except EngineError as error:
         return Measured(types, why=str(error))
 
@@ -218,7 +218,7 @@ def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
     try:
         return isolation.call(_compare, before, after, types, wanted)
     except isolation.Ended as ended:
-        return Measured(types, why="it took too long" if ended.late else str(ended))
+        return Measured(types, why=f"it took more than {_SECONDS} s" if ended.late else str(ended))
     except EngineError as error:
         return Measured(types, why=str(error))
 

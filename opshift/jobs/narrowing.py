@@ -102,7 +102,7 @@ def verify(
     if not found.equal or measured is None:
         return found
     if measured.why:
-        return replace(found, remarks=(*found.remarks, f"outputs were not measured: {measured.why}"))
+        return replace(found, remarks=(*found.remarks, f"ranges and outputs were not measured: {measured.why}"))
     missed = next((each for each in measured.deviations if not each.holds), None)
     if missed is not None:
         why = missed.why or f"it moves by {missed.error:.2g}, allowed {missed.allowed:.2g}"

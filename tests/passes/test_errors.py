@@ -85,3 +85,11 @@ def test_a_change_says_from_where_to_where():
 
 def test_functions_are_called_by_domain_and_name_where_it_is_said_where():
     assert [function_place(*op) for op in (("my", "F"), ("", "F"))] == ["function my::F", "function F"]
+
+
+def test_types_that_cannot_be_changed_are_no_conversion_that_failed():
+    error = Refused([Refusal("", "types", "", 0, True, "opset 12 has no bfloat16; try --opset 13")], target=12)
+    assert str(error).splitlines() == [
+        "the types cannot be changed as asked:",
+        "  types: opset 12 has no bfloat16; try --opset 13",
+    ]

@@ -1,5 +1,7 @@
 """The proof of other element types: nothing but types may differ, and outputs may move no further than allowed."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
@@ -9,8 +11,10 @@ from opshift.passes.records import replace
 from opshift.passes.types.door import Range, Seen, types
 
 from opshift.cli.main import main
+from opshift.jobs import measuring
 from opshift.jobs.measuring import _combine, _Settling, deviation
 from opshift.jobs.narrowing import narrow, verify
+from opshift.verification import isolation
 from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
@@ -165,6 +169,22 @@ def test_an_output_that_is_empty_is_not_called_close(tmp_path, capsys):
     told = capsys.readouterr().out
     assert 'output "y" was empty or 0 in each run, so it was not measured; --inputs FILE.npz' in told
     assert "moves by" not in told
+
+
+def test_a_run_that_takes_too_long_is_not_called_no_run(source, tmp_path, capsys, monkeypatch):
+    onnx.save(source, tmp_path / "in.onnx")
+    command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--types", "float16"]
+
+    def call(*_):
+        raise isolation.Ended(isolation._LATE)
+
+    monkeypatch.setattr(measuring, "isolation", SimpleNamespace(call=call, Ended=isolation.Ended))
+    assert main([*command, "--keep", "op:Relu"]) == 0
+    told = capsys.readouterr().out
+    assert "ranges and outputs were not measured: it took more than 600 s" in told
+    assert "no model ran" not in told
+    assert main([*command, "--keep", "op:Relu", "--no-verify"]) == 0
+    assert "ranges were not measured, as no model ran" in capsys.readouterr().out
 
 
 def test_a_second_time_tells_no_share_of_what_is_left(source, tmp_path, capsys):
