@@ -17,7 +17,6 @@ from opshift.files import formats, model_file
 from opshift.files.lending import as_given, lend, load_model, rewriting, within
 from opshift.passes import goals
 from opshift.passes.changes import Change, Result, worst
-from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Refinement
 from opshift.passes.inputs.ends import Names
@@ -443,8 +442,7 @@ def extract(
 
     asked = part_of(to, start, around, depth)
     with listen(progress), lend(model) as (proto, folder, back):
-        convert.check_model(proto)
-        made: Model = back(extract_part(Side(proto, folder), asked).model)
+        made: Model = back(extract_part(Side(proto, folder).checked(), asked).model)
         return made
 
 
@@ -479,9 +477,7 @@ def merge(
     from opshift.jobs.preparing import merge_models
 
     with listen(progress):
-        one, other = Side(*load_model(first)), Side(*load_model(second))
-        for side in (one, other):
-            convert.check_model(side.model)
+        one, other = (Side(*load_model(model)).checked() for model in (first, second))
         if one.folder != other.folder:
             one, other = (Side(within(side.model, side.folder)) for side in (one, other))
         made = merge_models(one, other, pairs(connect, CONNECT)).model
@@ -675,9 +671,7 @@ def verify(
     """
     wanted = read_options(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with listen(progress):
-        one, other = (Side(*load_model(model), _network(model)) for model in (before, after))
-        convert.check_model(one.model)
-        convert.check_model(other.model)
+        one, other = (Side(*load_model(model), _network(model)).checked() for model in (before, after))
         return compare_models(one, other, check_inputs(wanted, one.model), exact=exact)
 
 
@@ -698,9 +692,7 @@ def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Diffe
     from opshift.jobs.difference import difference
 
     with listen(progress):
-        one, other = Side(*load_model(before)), Side(*load_model(after))
-        for side in (one, other):
-            convert.check_model(side.model)
+        one, other = (Side(*load_model(model)).checked() for model in (before, after))
         names = [os.fspath(m) if isinstance(m, (str, os.PathLike)) else "" for m in (before, after)]
         return difference(one, other, (names[0] or "the first", names[1] or "the second"))
 

@@ -329,9 +329,8 @@ def verify(options: argparse.Namespace) -> int:
     models = options.before, options.after
     beside = outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
     with working(options):
-        before, after = (_side(path) for path in models)
+        before, after = (_side(path).checked() for path in models)
         for side in (before, after):
-            engine.check_model(side.model)
             external.check_outputs(beside, side.model, side.folder or "")
         wanted = check_inputs(_read_inputs(options), before.model)
         verification = compare_models(before, after, wanted, exact=options.exact)
@@ -363,9 +362,8 @@ def diff(options: argparse.Namespace) -> int:
 
     beside = outputs.look(options.report, models=(options.before, options.after))
     with working(options):
-        one, other = (_side(path) for path in (options.before, options.after))
+        one, other = (_side(path).checked() for path in (options.before, options.after))
         for side in (one, other):
-            engine.check_model(side.model)
             external.check_outputs(beside, side.model, side.folder or "")
         differences = difference(one, other, (options.before, options.after))
     if options.report:
@@ -487,17 +485,17 @@ def _inspect(options: argparse.Namespace) -> int:
     if sizes and not (everywhere or backend is not None or targets):
         raise ValueError("--fix-shape and --set are of no effect here without --target or --opset")
     with working(options):
-        source = _side(options.model).model
-        engine.check_model(source)
+        given = _side(options.model).model
+        source = engine.check_in_any_order(given)
     file_facts = outcome_.facts(source, os.path.getsize(options.model))
     if everywhere:
         return _ask_all_targets(options, source, file_facts, sizes)
     if backend is not None or targets:
         return _show_prospect(options, source, file_facts, Goal(targets, backend=backend, fixed=sizes))
-    return _describe(options, source, file_facts)
+    return _describe(options, source, file_facts, in_order=source is given)
 
 
-def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts) -> int:
+def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts, *, in_order: bool) -> int:
     """Run `opshift inspect`: show what a model consists of, who reads it, and which opsets it can reach."""
     from opshift.jobs.contents import contents
     from opshift.jobs.fates import fates
@@ -508,7 +506,8 @@ def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts)
     reach = dict[int, Result]()
     with working(options):
         progress.tell("look at operators and weights")
-        described, of = contents(source, os.path.getsize(options.model), folder), fates(source, folder)
+        described = contents(source, os.path.getsize(options.model), folder, in_order=in_order)
+        of = fates(source, folder)
         for opset in tried:
             progress.tell("try each opset", opset, len(tried))
             reach[opset] = engine.convert_model(source, {"": opset}, folder=folder)

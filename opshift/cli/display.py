@@ -140,6 +140,7 @@ def _describe_model(
     """List the rows of `inspect`; the first screen has what most people ask."""
     rows = [("written by", held.producer)] if held.producer else []
     rows += [row[:2] for row in _rows(found, found)]
+    rows += [] if held.in_order else [("order of nodes", "some read what later ones compute, which ONNX forbids")]
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))

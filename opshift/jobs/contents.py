@@ -45,6 +45,7 @@ class Contents:
         int64: what reads int64, and why it would stay; None where nothing does.
         float16: what reads float32, and why it would stay with `--types float16`, as far as the model tells.
         rare: the operators that many runtimes lack, and how many do.
+        in_order: whether each node stands behind those whose values it reads, as ONNX asks for.
     """
 
     producer: str
@@ -58,10 +59,13 @@ class Contents:
     int64: Convertible | None
     float16: Convertible | None
     rare: dict[str, int]
+    in_order: bool = True
 
 
-def contents(model: ModelProto, size: int, folder: str) -> Contents:
-    """Describe a model; `size` is that of its file, `folder` where external data lie. `opshift inspect` prints it."""
+def contents(model: ModelProto, size: int, folder: str, *, in_order: bool = True) -> Contents:
+    """Describe a model; `size` is that of its file, `folder` where external data lie, `in_order` whether its nodes
+    were in order. `opshift inspect` prints it.
+    """
     initialized = {tensor.name for tensor in model.graph.initializer}
     totals: dict[str, WeightTotals] = {}
     places: dict[str, int | None] = {}
@@ -85,6 +89,7 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
         _describe_trees(model),
         *_count_types(model, folder),
         rare_operators(model),
+        in_order,
     )
 
 

@@ -12,7 +12,6 @@ from opshift.files import external, model_file
 from opshift.jobs.outcome import several
 from opshift.passes import process
 from opshift.passes.changes import Change
-from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.goals import Goal
 from opshift.passes.inputs.interface import required_inputs
@@ -231,8 +230,8 @@ class Merging:
             ValueError: a model has no such output or input, or it is of another type.
             Refused: neither can be converted to the opset of the other.
         """
-        one, other = Side(model, _folder(path)), Side(model_file.read(self.other), _folder(self.other))
-        convert.check_model(other.model)
+        one = Side(model, _folder(path))
+        other = Side(model_file.read(self.other), _folder(self.other)).checked()
         joined = merge_models(one, other, self.connect)
         folder = os.path.commonpath([_folder(path), _folder(self.other)])
         prepared = Prepared(joined.model, folder, joined.changes, wanted)

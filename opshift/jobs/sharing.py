@@ -55,7 +55,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
         raise ValueError(f"--threshold must be 1 or more, not {least}")
     progress.tell(f"read {Path(path).name}")
     model = model_file.read(path)
-    convert.check_model(model)
+    convert.check_in_any_order(model)  # it is written as it is
     external.check_outputs([output], model, Path(path).resolve().parent)
     with process.ours():
         done = stripping.strip(model, str(Path(path).resolve().parent), least)

@@ -110,7 +110,7 @@ def try_in(
     backend = None if run is None else Given(run)
     found = attempt.backend_of(goal, python, adapter) if backend is None else backend.name
     with listen(progress), lend(model) as (proto, folder, back):
-        convert.check_model(proto)
+        proto = convert.check_in_any_order(proto)
         wanted = at(read_options(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
         result, tried = attempt.attempt(side, goal, TrialManner(found, Bound(tries, seconds)), wanted, backend)

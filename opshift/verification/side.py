@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, ValueInfoProto
-from opshift.passes.records import dataclass
+from opshift.passes.records import dataclass, replace
 from opshift.verification.engines import LARGE, EngineError, OnnxRuntime, Session
 from opshift.verification.precision import as_written
 
@@ -29,6 +29,12 @@ class Side:
     folder: str | None = None
     network: str | None = None
     engine: Engine = OnnxRuntime
+
+    def checked(self) -> Side:
+        """Return the side with its nodes in order; raises `InvalidModel` if ONNX does not allow its model."""
+        from opshift.passes.conversion.convert import check_in_any_order  # which processes that run models do not need
+
+        return replace(self, model=check_in_any_order(self.model))
 
     @property
     def engine_name(self) -> str:

@@ -28,6 +28,7 @@ from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.editing import dead_code
+from opshift.passes.model.editing.order import in_order_if_needed
 from opshift.passes.model.imports import (
     DEEPEST,
     check_opsets,
@@ -294,6 +295,18 @@ def check_model(source: ModelProto) -> Survey:
     if source.functions:
         check_recursion(source, survey.call_counts())
     return survey
+
+
+def check_in_any_order(source: ModelProto) -> ModelProto:
+    """Check a model whose nodes may be in no order, and return it with its nodes in order: the model itself if they
+    are. Commands that do not convert call it.
+    """
+
+    def run(model: ModelProto) -> ModelProto:
+        check_model(model)
+        return model
+
+    return in_order_if_needed(run, source)
 
 
 def find_nearest_opset(

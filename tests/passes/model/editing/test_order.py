@@ -71,3 +71,40 @@ def test_nodes_that_read_each_other_are_told():
 def test_a_pass_puts_nodes_in_order():
     made = ConvertVersionPass(18)(onnx_ir.from_proto(backwards())).model
     onnx.checker.check_model(onnx_ir.to_proto(made))
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["inspect", "IN"], "order of nodes: some read what later ones compute"),
+        (["inspect", "IN", "--opset", "18"], "it can be converted to opset 18"),
+        (["verify", "IN", "SORTED"], "equal"),
+        (["verify", "SORTED", "IN"], "equal"),
+        (["diff", "SORTED", "IN"], "the same"),
+        (["extract", "IN", "OUT", "--to", "y"], "written to"),
+        (["merge", "IN", "BEHIND", "OUT"], "written to"),
+        (["merge", "BEFORE", "IN", "OUT"], "written to"),
+        (["strip", "IN", "OUT"], "written to"),
+    ],
+)
+def test_other_commands_read_such_a_file(tmp_path, capsys, command, says):
+    paths = {name: tmp_path / f"{name.lower()}.onnx" for name in ("IN", "SORTED", "BEFORE", "BEHIND", "OUT")}
+    onnx.save(backwards(), paths["IN"])
+    onnx.save(opshift.convert_version(backwards(), 17), paths["SORTED"])
+    before = model("b = Neg(k) a = Relu(k)", 17, inputs="float[2] k", outputs="float[2] b, float[2] a")
+    before.graph.output[1].name = before.graph.node[1].output[0] = "x"
+    onnx.save(before, paths["BEFORE"])
+    behind = model("z = Neg(y) w = Relu(z)", 17, inputs="float[2] y", outputs="float[2] w")
+    onnx.save(behind, paths["BEHIND"])
+    assert main([str(paths.get(word, word)) for word in command]) == 0
+    assert says in capsys.readouterr().out
+    if "OUT" in command and command[0] != "strip":
+        onnx.checker.check_model(onnx.load(paths["OUT"]))
+
+
+def test_other_functions_read_such_a_model(tmp_path):
+    source, behind = backwards(), model("z = Neg(y)", 17, inputs="float[2] y", outputs="float[2] z")
+    onnx.checker.check_model(opshift.extract(source, to=["y"]))
+    onnx.checker.check_model(opshift.merge(source, behind))
+    assert not opshift.diff(source, opshift.convert_version(source, 17))
+    assert opshift.verify(source, opshift.convert_version(source, 17)).equal
