@@ -192,6 +192,9 @@ def judge(
                 if kinds is not None:
                     called = shapes.measure_shapes(bound, agrees, oracle.runtime)
                     found.called = replace(called, types=kinds.measure(agreed))
+                else:
+                    for base in plain:
+                        _add_call(found, base.sample)
             return found
         if outcomes:
             found.missing = version
@@ -231,9 +234,14 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
     if version > found.newest:
         found.newest = version
         found.missing = found.missing if found.missing > version else 0
+    _add_call(found, sample)
+
+
+def _add_call(found: Finding, sample: Sample) -> None:
+    """Add the rank and the types of a sample with which the backend agreed."""
     first = next(iter(sample.feeds.values()), None)
     held = found.called or MeasuredCall()
-    ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
+    ranks = {*held.ranks, first.ndim} if hasattr(first, "ndim") else set(held.ranks)
     types = add_types_of(held.types, sample, found.newest)
     failed = tuple(rank for rank in held.failed if rank not in ranks)
     found.called = MeasuredCall(tuple(sorted(ranks)), held.symbolic, types, failed)

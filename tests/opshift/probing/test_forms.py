@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from opshift.passes.backends.backend import MeasuredCall, Types
 from opshift.probing import forms, probe, retyped
 from opshift.probing.findings import Finding, add, read
 from opshift.probing.samples import Sample
@@ -75,6 +76,7 @@ def test_the_oldest_version_that_runs_is_measured(worker, oracle):
     found = probe.judge(worker, ("", "Softmax"), [sample("y = Softmax(x)", x=X)], 13, oracle=oracle)
     assert (found.newest, found.oldest) == (13, 13)
     found = probe.judge(worker, ("", "Relu"), [sample("y = Relu(x)", x=X)], 13, oracle=oracle)
+    assert found.called == MeasuredCall((X.ndim,), types={"T": Types(frozenset(["tensor(float)"]))})
     assert (found.newest, found.oldest) == (13, 6)  # onnxruntime has no kernel of Relu-1
 
 
