@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from opshift.passes.backends.backend import MeasuredCall, Types
+
 from opshift.probing import forms, probe, retyped
 from opshift.probing.findings import Finding, add, read
 from opshift.probing.samples import Sample
