@@ -30,7 +30,7 @@ class Limit:
         ranks, input: the ranks that an input may have, by its formal name, or the first one; empty for all.
         numbers: whether every input size must be fixed.
         read: the outputs, by their formal names, that the model has to read.
-        given: the optional inputs, by their formal names, and attributes that a call has to have.
+        given: the optional inputs and outputs, by their formal names, and attributes that a call has to have.
         copied: the ranks of results that an Identity has to copy where they are outputs of the model.
         own: the operators whose result a call must not share with other nodes, if it also reads what they read.
         repeated: whether constants must not repeat one element along their first axis, the batch.

@@ -56,22 +56,11 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
     scope = open_main_graph(source, folder) if any(limit.ops & called for limit in limits) else None
     if scope is None or scope.opset < _OLDEST:
         return Result(source, (), ())
-    forms = [_find_forms(node, limits, scope) for node in source.graph.node]
-    if not any(forms):
+    if not any(_find_forms(node, limits, scope) for node in source.graph.node):
         return Result(source, (), ())
-    model = copy_model(source)
+    model, changes = copy_model(source), list[Change]()
     scope = Scope(model.graph, Context(model, source, folder), scope.opset, path=())
-    nodes, changes = list[NodeProto](), list[Change]()
-    for proto, steps in zip(source.graph.node, forms, strict=True):
-        for step in steps:
-            if written := _write(proto, step, scope):
-                nodes += written
-                version = schemas.since("", proto.op_type, scope.opset) or 1
-                name = proto.name or proto.output[0]
-                changes.append(Change(name, proto.op_type, "", version, version, sentence_of(step)))
-                break
-        else:
-            nodes.append(proto)
+    nodes = [each for node in source.graph.node for each in _write(node, limits, scope, changes)]
     if not changes:
         return Result(source, (), ())
     del model.graph.node[:]
@@ -100,15 +89,21 @@ def _list_subjects(limit: Limit) -> list[str]:
     return kind or [*limit.unused, *(f"no {name}" for name in limit.given), limit.attribute]
 
 
-def _write(proto: NodeProto, step: Step, scope: Scope) -> list[NodeProto]:
-    """Write a call in another form; empty if the form is not known without sizes that are unknown."""
-    copy = NodeProto()
-    copy.CopyFrom(proto)
-    node = Node(copy, scope, scope.opset, Builder(scope, scope.opset, proto))
-    values = step(node)
-    if values is not None:
-        return take_over(node, values)
-    return [*node.build.nodes, copy] if node.touched else []
+def _write(
+    proto: NodeProto, limits: list[Limit], scope: Scope, changes: list[Change], tried: frozenset[Step] = frozenset()
+) -> list[NodeProto]:
+    """Write a call in forms that no limit refuses, as far as sizes tell them, and what they are made of, too."""
+    for step in _find_forms(proto, limits, scope):
+        copy = NodeProto()
+        copy.CopyFrom(proto)
+        node = Node(copy, scope, scope.opset, Builder(scope, scope.opset, proto))
+        values = step(node) if step not in tried else None
+        written = take_over(node, values) if values is not None else [*node.build.nodes, copy] * node.touched
+        if written:
+            version = schemas.since("", proto.op_type, scope.opset) or 1
+            changes.append(Change(node.name, proto.op_type, "", version, version, sentence_of(step)))
+            return [each for part in written for each in _write(part, limits, scope, changes, tried | {step})]
+    return [proto]
 
 
 def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bool:
@@ -133,6 +128,7 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
     given = {parameter.name for parameter, name in zip(schema.inputs, node.input, strict=False) if name}
     given |= {attribute.name for attribute in node.attribute}
     if limit.given:
+        given |= {output.name for output, name in zip(schema.outputs, node.output, strict=False) if name}
         return not given.issuperset(limit.given)
     return bool(find_refused_value(limit, node, schema, scope)) or not given.isdisjoint(limit.unused)
 
@@ -490,6 +486,23 @@ def _write_zero_states(node: Node) -> None:
     zeros = node.build.ConstantOfShape(sizes, value=tensors.tensor([0], kind))  # onnx2tf turns axes of constants
     for place in _STATES:
         node.set_input(place, node.input(place) or zeros)
+
+
+@_form("no Y_c", "LSTM")
+@says("Named the last states, which nothing reads")
+def _name_states(node: Node) -> None:
+    first, *last = [*node.outputs, "", ""][:3]
+    fresh = node.scope.context.names.fresh
+    node.outputs = [first, *(name or fresh(f"{node.name}/{kind}") for name, kind in zip(last, ("h", "c"), strict=True))]
+
+
+@_form("sequence_lens", "GRU", "LSTM", "RNN")
+@says("Left out sequence lengths that are all of the input's length")
+def _leave_out_lengths(node: Node) -> None:
+    dims, lengths = node.scope.shape(node.input(0)) or [], node.scope.ints(node.input(_LENGTHS))
+    steps = dims[1 if node.attributes.get("layout") else 0] if len(dims) > 1 else None
+    if lengths is not None and set(lengths) == {steps}:
+        node.set_input(_LENGTHS, "")
 
 
 @_form("direction", "GRU", "LSTM", "RNN")

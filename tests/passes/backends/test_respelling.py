@@ -818,6 +818,76 @@ def test_iree_refuses_lengths_where_nothing_can_replace_them():
     assert Goal(backend=find("iree")).run(source).model is None
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes", "lengths", "left"),
+    [
+        ("LSTM", "", False, ["LSTM"]),
+        ("LSTM", ', direction = "reverse"', False, ["Gather", "LSTM", "Gather"]),
+        ("GRU", ', direction = "reverse", linear_before_reset = 1', False, ["Gather", "GRU", "Gather"]),
+        ("GRU", ", linear_before_reset = 1", False, ["GRU"]),
+        ("GRU", "", False, None),
+        ("GRU", ", linear_before_reset = 1, clip = 0.25", False, None),
+        ("GRU", ', linear_before_reset = 1, activations = ["HardSigmoid", "Relu"]', False, None),
+        ("GRU", ", linear_before_reset = 1", True, None),
+        ("LSTM", "", True, None),
+        ("LSTM", ", input_forget = 1", False, None),
+        ("RNN", ', activations = ["Relu"]', False, None),
+        ("RNN", "", True, None),
+    ],
+)
+def test_mnn_gets_recurrent_nodes_that_it_computes_rightly(op, attributes, lengths, left):
+    source = parse(cell(op, attributes, lengths, False), x="float[4,2,3]", y="float[4,1,2,2]", opset=14)
+    result = Goal(backend=find("mnn")).run(source)
+    called = [node.op_type for node in result.model.graph.node]
+    assert called == left if left else op not in called
+    assert (
+        op != "LSTM"
+        or not left
+        or len(list(filter(None, next(n for n in result.model.graph.node if n.op_type == op).output))) == 3
+    )
+    np.testing.assert_allclose(run(result.model), run(source), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "lengths", "peepholes"),
+    [("LSTM", "", True, False), ("RNN", "", True, False), ("LSTM", "", False, True), ("LSTM", ", input_forget = 1", False, False)],
+)  # fmt: skip
+def test_rknn_gets_no_recurrent_node_that_it_refuses(op, attributes, lengths, peepholes):
+    source = parse(cell(op, attributes, lengths, peepholes), x="float[4,2,3]", y="float[4,1,2,2]", opset=14)
+    made = Goal(backend=find("rknn")).run(source).model
+    assert {op, "Loop", "Scan"}.isdisjoint(node.op_type for node in made.graph.node)
+    np.testing.assert_allclose(run(made), run(source), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "lengths"),
+    [
+        ("GRU", "", False),
+        ("GRU", ", linear_before_reset = 1", True),
+        ("LSTM", "", True),
+        ("LSTM", ", clip = 0.25", False),
+        ("LSTM", ", input_forget = 1", False),
+        ("RNN", ', activations = ["Relu"]', False),
+    ],
+)
+def test_ncnn_gets_no_recurrent_node_that_it_computes_otherwise(op, attributes, lengths):
+    source = parse(cell(op, attributes, lengths, False), x="float[4,2,3]", y="float[4,1,2,2]", opset=14)
+    assert op in [refusal.op for refusal in obstacles(source, find("ncnn"))]
+    made = Goal(backend=find("ncnn")).run(source).model
+    assert made is None or op not in [node.op_type for node in made.graph.node]
+
+
+@pytest.mark.parametrize("target", ["iree", "mnn", "ncnn", "rknn"])
+@pytest.mark.parametrize("op", ["LSTM", "RNN"])
+@pytest.mark.parametrize("steps", [3, 4])
+def test_lengths_are_left_out_where_they_are_all_of_the_length_of_the_input(target, op, steps):
+    body = cell(op, "", True, False).replace("{2, 4}", f"{{{steps}, {steps}}}")
+    source = parse(body, x="float[4,2,3]", y="float[4,1,2,2]", opset=14)
+    made = Goal(backend=find(target)).run(source).model
+    assert (op in [node.op_type for node in made.graph.node]) == (steps == 4)
+    np.testing.assert_allclose(run(made), run(source), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("data", "refused"), [("x", ["Gather"]), ("w", [])])
 def test_a_value_of_an_input_matters_where_the_call_is_not_constant(data, refused):
     body = "w = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>() i = Constant<value = int64[2] {1, 0}>() "
