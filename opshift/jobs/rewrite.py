@@ -117,7 +117,7 @@ def rewrite(
             result = replace(result, changes=(*read, *result.changes))
             seconds["convert" if tried is None else "try"] = perf_counter() - started
             # a refusal looks for opsets near the targets, for which every operator has been counted
-            calls = result.before if goal.targets and first is source else None
+            calls = result.before if (goal.targets or goal.types) and first is source else None
             before = facts(first, os.path.getsize(model), calls)
             needs = goal.find_open_dimensions(source)
             outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.records import dataclass
+from opshift.passes.records import dataclass, replace
 from opshift.passes.stages.stage import Facts
 from opshift.passes.types.door import Types, change
 
@@ -22,4 +22,5 @@ class ChangeTypes:
         return f"change types to {self.wanted.label}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        return change(model, self.wanted, facts.folder, demanded=True)
+        result = change(model, self.wanted, facts.folder, demanded=True)
+        return replace(result, before=facts.survey.calls) if facts.survey is not None else result

@@ -19,7 +19,7 @@ from opshift.passes.types.casting import Casting
 from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.operands import signature
-from opshift.passes.types.problem import WIDE, Problem, Value
+from opshift.passes.types.problem import FREE, WIDE, Place, Problem, Value
 from opshift.passes.types.reasons import ASKED, BUDGET, CASTS, MEASURED, RANGE, Reason
 from opshift.passes.types.solving import solve
 from opshift.passes.types.staying import METADATA, Staying
@@ -164,13 +164,14 @@ def _find_too_little(weights: _Weights, wanted: Types) -> Refusal | None:
 def _list_typed_readers(problem: Problem, value: Value) -> Iterator[tuple[NodeProto, int]]:
     """The nodes that read a constant in a type that could change, or of which nobody knows, with their variables."""
     for place, index, at in value.readers:
-        node = place.nodes[index]
-        variable = place.reads[index][at] if index >= 0 else WIDE
-        domain = normalize_domain(node.domain)
-        if index >= 0 and (
-            variable > 0 or (variable == WIDE and signature(domain, node.op_type, place.opsets.get(domain, 1)) is None)
-        ):
-            yield node, variable
+        variable = place.reads[index][at] if index >= 0 else FREE
+        if variable > 0 or (variable == WIDE and not _is_described(place, place.nodes[index])):
+            yield place.nodes[index], variable
+
+
+def _is_described(place: Place, node: NodeProto) -> bool:
+    domain = normalize_domain(node.domain)
+    return signature(domain, node.op_type, place.opsets.get(domain, 1)) is not None
 
 
 def _suggest(wanted: Types, held: Counter[tuple[str, str, Reason]]) -> str:
