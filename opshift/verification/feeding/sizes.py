@@ -38,8 +38,7 @@ _NAMED = (
 )
 _NO_IMAGE = frozenset([TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.STRING])
 _LINE = {HEIGHT: 32, WIDTH: 320}  # of text, for models that read one
-_STEPS = {HEIGHT: 32, WIDTH: 32}  # of larger images: networks halve them five times, and double them again
-_GROWTHS = 5  # how often sizes are made larger until windows are filled
+_GROWTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # how many times as large sizes become to fill windows
 _ROOM = 1 << 20  # elements of an input that is made larger
 Places = Mapping[str, list[tuple[str, int]]]
 ShapeOf = Callable[[str, Mapping[str, int]], list[int]]
@@ -102,13 +101,13 @@ class Plan:
 
     def sizes(self, number: int) -> Iterator[dict[str, int]]:
         """Yield sizes for a run, the best ones first."""
-        first, usual = self._choose_usual(0), self._choose_usual(number)
-        filled = self._fill_windows
+        usual, filled = self._choose_usual(number), self._fill_windows
         if number == 0:
             yield filled
         elif number == 1:
-            usual = {dim: first[dim] if size == filled[dim] else size for dim, size in usual.items()}
-            yield {**usual, **self._separate_sequences(usual)}
+            sequences = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
+            # a model may mix up two of them
+            yield {**usual, **{dim: usual[dim] + 8 * place for place, dim in enumerate(sequences)}}
         else:
             yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
         yield usual
@@ -119,73 +118,35 @@ class Plan:
             yield {dim: _LINE.get(role, usual[dim]) for dim, role in self.roles.items()}
 
     def _choose_usual(self, number: int) -> dict[str, int]:
-        """Take two sizes in turn, and more samples in each run."""
-        return {
-            dim: self._choose_size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()
-        }
-
-    def _choose_size(self, dim: str, number: int) -> int:
-        """Choose the size of a dimension for a run by its role; images of large models are halved, as a run may take
-        minutes.
-        """
-        sizes, role = TYPICAL[self.roles[dim]], self.roles[dim]
-        if self._side.is_large and role in (HEIGHT, WIDTH):  # a run may take minutes
-            sizes = sizes[0] // 2, sizes[1] // 2, sizes[2], sizes[3] // 2
-        return sizes[number % 4]
-
-    def _separate_sequences(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Give sequences of another name another size, as a model may mix up two of them. One of the choices for a
-        run.
-        """
-        names = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
-        return {dim: sizes[dim] + 8 * k for k, dim in enumerate(names)}
+        """Take two sizes in turn, and more samples in each run; images of large models are halved."""
+        sizes = {dim: TYPICAL[role][number % 4 if role == BATCH else number % 2] for dim, role in self.roles.items()}
+        halved = (HEIGHT, WIDTH) if self._side.is_large else ()  # a run may take minutes
+        return {dim: size // 2 if self.roles[dim] in halved else size for dim, size in sizes.items()}
 
     @cached_property
     def _fill_windows(self) -> dict[str, int]:
-        """Enlarge the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
-        sizes = self._choose_usual(0)
-        seen = windows(self._side.model) if sizes and not self._side.is_large else []
-        lacking = self._find_unfilled(sizes, seen)
-        for _ in range(_GROWTHS):
-            larger = self._enlarge(sizes, lacking)
-            left = self._find_unfilled(larger, seen) if larger != sizes else lacking
-            if sum(map(max, left)) >= sum(map(max, lacking)):
-                break
-            sizes, lacking = larger, left
-        return sizes
-
-    def _find_unfilled(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
-        """Find how many times as large the map of each unfilled window would have to be. Used while windows are
-        filled.
-        """
-        shapes = {name: self._shape_of(name, sizes) for name in self._taken} if seen else {}
-        known = (
-            infer_shapes(self._side.model, self._side.folder, shapes, [window.value for window in seen]) if seen else {}
-        )
-        return [lack for window in seen if (lack := window.lacking(known.get(window.value, ())))]
-
-    def _enlarge(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:
-        """Multiply the sizes by what the windows lack, without the windows that lack too much.
-
-        Used while windows are filled.
-        """
+        """Multiply the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
+        filled = first = self._choose_usual(0)
         image = {HEIGHT, WIDTH} & {*self.roles.values()}
-        lacking = sorted(lacking, key=max)
-        while lacking:
-            factors = {SEQUENCE: 1 if image else max(lacking[-1]), HEIGHT: 1, WIDTH: 1}
-            for lack in lacking:
-                for role, ratio in zip((WIDTH, HEIGHT), reversed(lack), strict=False):
-                    factors[role] = max(factors[role], ratio)
-            larger = dict(sizes)
-            for dim, size in sizes.items():
-                factor, step = factors.get(self.roles[dim], 1), _STEPS.get(self.roles[dim], 1)
-                larger[dim] = math.ceil(size * factor / step) * step if factor > 1 else size
-                if self.roles[dim] == WIDTH and larger[dim] in (larger[d] for d in larger if self.roles[d] == HEIGHT):
-                    larger[dim] += step
-            if all(math.prod(self._shape_of(name, larger)) <= _ROOM for name in self._taken):
-                return larger
-            lacking = lacking[:-1]
-        return sizes
+        growing = [dim for dim, role in self.roles.items() if role in (image or {SEQUENCE})]
+        seen = windows(self._side.model) if growing and not self._side.is_large else []
+        lacking = self._count_unfilled(first, seen)
+        for times in _GROWTHS:
+            sizes = {**first, **{dim: first[dim] * times for dim in growing}}
+            if not lacking or any(math.prod(self._shape_of(name, sizes)) > _ROOM for name in self._taken):
+                break
+            left = self._count_unfilled(sizes, seen)
+            if left < lacking:
+                filled, lacking = sizes, left
+        return filled
+
+    def _count_unfilled(self, sizes: Mapping[str, int], seen: list[Window]) -> int:
+        """Count the windows that are larger than their map. Used while windows are filled."""
+        if not seen:
+            return 0
+        shapes = {name: self._shape_of(name, sizes) for name in self._taken}
+        known = infer_shapes(self._side.model, self._side.folder, shapes, [window.value for window in seen])
+        return sum(window.lacking(known.get(window.value, ())) for window in seen)
 
 
 def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
@@ -197,7 +158,8 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
     if len(taken) != len(others):
         raise EngineError(f"the first model has {len(taken)} inputs, the second {len(others)}")
     left = iter([value_type for name, value_type in others.items() if name not in taken])
-    same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
+    same: dict[Any, Any] = {}  # what a dimension of the first model is equal to: a size, or another dimension
+    firsts: dict[Any, Any] = {}  # what dimension of the first model one of the second stands for
 
     def look_up(dim: Any) -> Any:
         """Look up what a dimension is equal to: a size, or another name. Used while both models' sizes are joined."""
@@ -210,23 +172,19 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
         if len(dims) != len(seconds):
             raise EngineError(f'input "{name}" has {len(dims)} dimensions, in the second model {len(seconds)}')
         for axis, (dim, second) in enumerate(zip(dims, seconds, strict=True)):
-            theirs = _key(second, name, axis)
-            one, other = look_up(_key(dim, name, axis)), look_up(theirs if is_fixed(second) else ("second", theirs))
+            one, theirs = look_up(_key(dim, name, axis)), _key(second, name, axis)
+            other = theirs if is_fixed(second) else look_up(firsts.setdefault(theirs, one))
             if isinstance(one, int) and isinstance(other, int) and one != other:
                 raise EngineError(f'axis {axis} of input "{name}" has size {one}, in the second model {other}')
             if one != other:
-                kept, gone = sorted((other, one), key=_worth)
+                # sizes rather than names, and names rather than places
+                kept, gone = sorted((other, one), key=lambda dim: (not isinstance(dim, int), "\n" in str(dim)))
                 same[gone] = kept
     return {name: _write_sizes(name, value_type, look_up) for name, value_type in taken.items()}
 
 
 def _key(dim: Any, name: str, axis: int) -> int | str:
     return dim.dim_value if is_fixed(dim) else symbol(dim) or place(name, axis)
-
-
-def _worth(dim: Any) -> tuple[bool, bool, bool]:
-    """Sort key: sizes before names, and names of the first model before others."""
-    return not isinstance(dim, int), isinstance(dim, tuple), "\n" in str(dim)
 
 
 def _write_sizes(name: str, value_type: TypeProto, known: Callable[[Any], Any]) -> TypeProto:

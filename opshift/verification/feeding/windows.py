@@ -32,16 +32,12 @@ class Window:
     def __str__(self) -> str:
         return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
 
-    def lacking(self, shape: Sequence[Any]) -> list[float]:
-        """Divide the window by its map; empty where it is filled, or the shape is not known.
-
-        Asked for each window and run.
-        """
+    def lacking(self, shape: Sequence[Any]) -> bool:
+        """Whether the map is smaller than the window; not where its shape is unknown. Asked for each window and run."""
         seen = shape[self.axis :][: len(self.sizes)]
         if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
-            return []
-        ratios = [size / there if there else 2.0 for size, there in zip(self.sizes, seen, strict=True)]
-        return ratios if max(ratios) > 1 else []
+            return False
+        return any(size > there for size, there in zip(self.sizes, seen, strict=True))
 
 
 def windows(model: ModelProto) -> list[Window]:
