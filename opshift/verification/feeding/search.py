@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +107,7 @@ def name_nodes_by_number(model: ModelProto) -> ModelProto:
 
 
 class Search:
-    """Best first: from the choice that went farthest, one step at a time."""
+    """Goes on from the choice that went farthest, one step at a time."""
 
     def __init__(self, problem: Problem, run: Run, folder: str | None = None):
         """`run` runs the model with its nodes named by number; `folder` holds its weights."""
@@ -127,29 +125,23 @@ class Search:
         Raises:
             NeverRuns: no size that can be chosen changes where the model fails, and how.
         """
-        order, until = count(), perf_counter() + _SECONDS
-        begun = self._find_stop(first)
-        if begun is None:
-            return first
-        states = [(-begun.reached, next(order), first, begun)]
-        while states:
-            state = heapq.heappop(states)
-            for choice in self._list_next_choices(state[2], state[3]):
+        until = perf_counter() + _SECONDS
+        best, farthest = first, self._find_stop(first)
+        while farthest is not None:
+            for choice in self._list_next_choices(best, farthest):
                 if len(self._stops) >= self._left or perf_counter() > until:
                     return self._empty
-                tried = len(self._stops)
                 stopped = self._find_stop(choice)
                 if stopped is None:
                     return choice
-                if len(self._stops) == tried:
-                    continue
                 if self._is_stuck(stopped):
                     raise NeverRuns(f"found no inputs that the first model accepts, at any size: {self._why}")
-                heapq.heappush(states, (-stopped.reached, next(order), choice, stopped))
-                if -stopped.reached < state[0]:  # from where it went farther, first
-                    heapq.heappush(states, state)
+                if stopped.reached > farthest.reached:
+                    best, farthest = choice, stopped
                     break
-        return self._empty
+            else:
+                return self._empty
+        return best
 
     def _is_stuck(self, stopped: _Stop) -> bool:
         """Tell whether each dimension was tried at several sizes, and all runs failed alike: no size changes that."""
