@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 30  # elements of an input: more is hardly meant
 AXES = 32  # which every numpy has
-FALLBACKS = ("fitting", "ones", "sizes", "zeros", "counting", "positive")
+FALLBACKS = ("fitting", "ones", "sizes", "zeros", "positive")
 _UNKNOWN = 8  # below which integers of no known meaning lie
 
 
@@ -129,8 +129,11 @@ class _Drawn:
             raise EngineError("the type of an input is unknown")
         dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
         bounds = self.wanted.range_of(self.name)
+        if bounds is not None and dtype.kind in "iub":
+            low, high = math.ceil(bounds[0]), math.floor(bounds[1])
+            return np.asarray(self.random.integers(low, high, shape, endpoint=True)).astype(dtype)
         if bounds is not None:
-            return self._draw_between(*bounds, shape, dtype)
+            return np.asarray(self.random.uniform(*bounds, shape)).astype(dtype)
         if self.name in self.choice.fills:
             return np.full(shape, self.choice.fills[self.name]).astype(dtype)
         meaning = self.meanings.of.get(self.name, "")
@@ -162,15 +165,6 @@ class _Drawn:
             values.reshape(-1)[::2] *= -1
         return values
 
-    def _draw_between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
-        """Draw numbers of the user's range. Used for `--val-range`."""
-        import numpy as np
-
-        if dtype.kind in "iub":
-            whole = self.random.integers(math.ceil(low), math.floor(high), shape, endpoint=True)
-            return np.asarray(whole).astype(dtype)
-        return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
-
     def _draw_whole_numbers(self, shape: list[int], dtype: Any, meaning: str) -> Any:
         """Draw whole numbers by their meaning, or by the fallback of the choice. Used for integers, booleans and
         masks.
@@ -179,12 +173,10 @@ class _Drawn:
 
         count, fallback, compared = math.prod(shape), self.choice.fallback, self.meanings.compared.get(self.name, ())
         turn = self.choice.turn % (len(compared) + 1)
-        if fallback in ("ones", "sizes", "zeros", "counting"):
+        if fallback in ("ones", "sizes", "zeros"):
             meaning = fallback
         elif count == 1 and turn < len(compared) and meaning in ("", "mask"):
             return np.array(compared[turn])
-        if meaning == "counting":
-            return np.arange(count)
         if meaning == "axes":  # the first ones, the last ones, and those from the second one on
             return (np.arange(count), -1 - np.arange(count), 1 + np.arange(count))[self.choice.seed % 3]
         if meaning == "sizes":
@@ -202,38 +194,17 @@ class _Drawn:
             return self._draw_lengths(count)
         if meaning == "index":
             return self._draw_indices(count, self.meanings.below.get(self.name, 2))
-        if dtype.kind == "b":
-            return self._draw_truths(shape)
-        if meaning == "mask":
-            return self._draw_mask(shape)
-        low, high = self._bounds(dtype, meaning)
-        return self.random.integers(low, high, count)
-
-    def _bounds(self, dtype: Any, meaning: str) -> tuple[int, int]:
-        """Bound integers of no known meaning: they may be sizes or places, so that none but bytes are negative."""
-        if meaning == "type":
-            return 0, 2
+        if meaning == "mask":  # each row is full of ones, or its first half, in turn
+            length = shape[-1] if shape else 1
+            rows = np.arange(math.prod(shape[:-1])) + self.choice.seed
+            return np.arange(length) < np.where(rows % 2, (length + 1) // 2, length)[:, None]
+        if meaning == "type" or dtype.kind == "b":
+            return self.random.integers(0, 2, count)
         if dtype.itemsize == 1:
-            return (0, 256) if dtype.kind == "u" else (-128, 128)
-        return -_UNKNOWN if meaning == "dividend" and dtype.kind == "i" else 0, _UNKNOWN
-
-    def _draw_mask(self, shape: list[int]) -> Any:
-        """Fill each row with ones: all of it, or its first half, in turn."""
-        import numpy as np
-
-        length = shape[-1] if shape else 1
-        rows = np.arange(math.prod(shape[:-1])) + self.choice.seed
-        return np.arange(length) < np.where(rows % 2, (length + 1) // 2, length)[:, None]
-
-    def _draw_truths(self, shape: list[int]) -> Any:
-        """Draw truths; rows begin with true, as a mask that is false everywhere makes NaN, and end with false.
-
-        Used for boolean inputs.
-        """
-        values = self.random.integers(0, 2, shape)
-        if len(shape) > 1 and values.size:
-            values[..., -1], values[..., 0] = 0, 1
-        return values
+            return self.random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, count, endpoint=True)
+        # they may be sizes or places, so that none are negative but dividends
+        least = -_UNKNOWN if meaning == "dividend" and dtype.kind == "i" else 0
+        return self.random.integers(least, _UNKNOWN, count)
 
     def _draw_indices(self, count: int, below: int) -> Any:
         """Spread indices over a table, in a random order, with the first and the last among them."""

@@ -285,15 +285,6 @@ def test_floats_that_are_a_mask_are_zeros_and_ones():
     assert (made.dtype, made.tolist()) == (np.float32, [[1] * 6, [1] * 3 + [0] * 3])
 
 
-def test_truths_of_several_rows_begin_with_a_true_one_and_end_with_a_false_one():
-    for seed in range(9):
-        made = drawn(tensor_type(BOOL, [5, 4]), seed=seed)
-        assert made[:, 0].all()
-        assert not made[:, -1].any()
-    assert drawn(tensor_type(BOOL, [5, 1])).all()
-    assert drawn(tensor_type(BOOL, [0, 4])).shape == (0, 4)
-
-
 def lengths(of, inputs, name, **choice):
     source = model(of, 17, inputs=inputs, outputs="float y", constants="float[1,1,3] w, float[1,1,1] r")
     taken = required_inputs(source)
