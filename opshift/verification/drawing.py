@@ -121,19 +121,14 @@ def draw(
     with np.errstate(all="ignore"):
         yield Draw("random numbers", vary(normal, in_range))
         lines = sorted(set(chain.from_iterable(map(_find_thresholds, parts, weights))))
-        turns = _count_turns(base, floats, 5 * len(lines))
-        if floats:
-            yield Draw(_ON_LINES, vary(lambda value: _put_on_lines(value, lines, 0)))
-            yield Draw("negative numbers", vary(lambda v: -np.abs(normal(v)), _negate))
-        numbers = _list_integers(parts, weights) if whole else []
-        for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):
-            yield Draw("integers around thresholds", vary(normal, partial(_repeat_numbers, numbers=numbers, turn=turn)))
-        for turn in range(1, turns):
-            yield Draw(_ON_LINES, vary(partial(_put_on_lines, lines=lines, turn=turn)))
+        integers = _list_integers(parts, weights)
+        turns = max(_count_turns(base, floats, 5 * len(lines)), _count_turns(base, whole, 3 * len(integers)))
+        for turn in range(turns):
+            on_lines = (partial(_put_on_lines, lines=held, turn=turn) for held in (lines, integers))
+            yield Draw(_ON_LINES, vary(*on_lines))
+        yield Draw("negative numbers", vary(lambda v: -np.abs(normal(v)), _negate))
         if floats:
             yield Draw(TINY, vary(lambda v: normal(v) * 2.0**-13))
-        elif whole:
-            yield Draw("negative integers", vary(normal, _negate))
         if truths:
             for truth in (False, True):
                 yield Draw(f"all {truth}", {**vary(normal), **{n: np.full_like(base[n], truth) for n in truths}})
@@ -349,23 +344,16 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
 
 
 def _list_integers(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
-    """List the small integer constants of a region, and their neighbours: a counter may be compared with them."""
+    """List the small integer constants of a region: a counter may be compared with them."""
     small = (tensor for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8)
     constants: list[Any] = [tensors.array(tensor) for tensor in small]
     constants += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
     integers = {int(number) for value in constants if _kind(value) in "iu" for number in value.reshape(-1)}
-    return sorted({number + beside for number in integers if abs(number) < 1 << 16 for beside in (0, -1, 1)})
-
-
-def _repeat_numbers(value: Array, numbers: Sequence[int], turn: int) -> Array:
-    """Fill an array with the numbers in turn, as far as its type holds them. Used for one draw of several."""
-    info = np.iinfo(value.dtype)
-    repeated = np.resize(np.roll(numbers, -turn * value.size), value.shape)
-    return repeated.clip(info.min, info.max).astype(value.dtype)
+    return sorted({0, 1, *(number for number in integers if abs(number) < 1 << 16)})
 
 
 def _count_turns(base: Feeds, names: Sequence[str], count: int) -> int:
-    """Count the draws that it takes until each of `count` thresholds was tried, within a limit.
+    """Count the draws that it takes until each of `count` numbers was tried, within a limit.
 
     Limits the draws of a region.
     """
@@ -379,10 +367,14 @@ _MOST_TURNS = 12
 def _put_on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
     """Put elements on each threshold, and just above and below it. Used for one draw of several."""
     with np.errstate(all="ignore"):
-        exact = np.array(lines, value.dtype)
-        if value.dtype.isbuiltin != 1:
-            places = exact
+        if value.dtype.kind in "iu":
+            info = np.iinfo(value.dtype)
+            exact = np.array([line for line in lines if info.min < line < info.max], value.dtype)
+            places = np.concatenate([exact, exact + 1, exact - 1])
+        elif value.dtype.isbuiltin != 1:
+            places = np.array(lines, value.dtype)
         else:
+            exact = np.array(lines, value.dtype)
             up, down = (np.nextafter(exact, value.dtype.type(end)) for end in (np.inf, -np.inf))
             places = np.concatenate([exact, up, down, exact * 2, -exact])
     return np.resize(np.roll(places, -turn * value.size), value.size).reshape(value.shape)

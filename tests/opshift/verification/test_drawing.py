@@ -197,7 +197,7 @@ def test_integers_reach_the_constants_that_they_are_compared_with():
     """A counter of one element has its turn at each of them, and beside it."""
     found = drawn("y = Equal(k, five)", base={"k": np.array(40)}, inputs="int64 k", outputs="bool y",
                   constants="int64 five = {5}")  # fmt: skip
-    assert {int(one.feeds["k"]) for one in found if one.label == "integers around thresholds"} == {4, 5, 6}
+    assert {int(one.feeds["k"]) for one in found if one.label == "values around thresholds"} >= {4, 5, 6}
 
 
 def test_inputs_that_are_compared_meet():
