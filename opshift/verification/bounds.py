@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from opshift.passes.records import dataclass
+from opshift.passes.records import dataclass, replace
 from opshift.verification.precision import unit
 from opshift.verification.tolerances import Tolerance
 
@@ -37,6 +37,12 @@ TIMES = {"exact": 4, "close": 16}
 
 ANYWAY = 2
 """Two samples of the same errors: their largest ones differ by less."""
+
+FAR, MOST = 0.05, 0.5
+"""Values are other ones altogether where more than this part of the elements is farther apart than this part."""
+
+MASKS = 1000
+"""So are values whose largest number is so many times as large as that of the others, as masks of -1e9 and of -3e38."""
 
 UNITS = {"exact": 64, "close": 8192}
 """Roundings where the source happens to have none."""
@@ -109,6 +115,7 @@ class Runs:
         magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
         drawn: whether the inputs were drawn, many of them on the very lines at which operators decide.
         added: how many numbers the source adds one after the other, each with a rounding; 0 if it does not tell.
+        anyway: how many times the noise is allowed whatever the cap.
     """
 
     before: Any
@@ -120,6 +127,7 @@ class Runs:
     magnitude: float = 0.0
     drawn: bool = False
     added: int = 0
+    anyway: int = ANYWAY
 
 
 def compare(a: Any, b: Any, grade: str = "exact") -> Closeness:
@@ -145,8 +153,8 @@ def identical(a: Any, b: Any) -> bool:
 def judge(runs: Runs, grade: str) -> Closeness:
     """Compare the results of two forms of one computation, within what the grade allows.
 
-    The proof calls this for each output of a region. Floats are judged by the bounds above; numbers that are no whole
-    ones and stand in strings are as close as in float32. Everything else is equal, or decided otherwise by rounding.
+    The proof calls this for each output of a region. Floats are judged by the bounds above; everything else is equal,
+    or decided otherwise by rounding.
     """
     a, b = runs.before, runs.after
     if identical(a, b) and (runs.wide_before is None or identical(runs.wide_before, runs.wide_after)):
@@ -159,13 +167,15 @@ def judge(runs: Runs, grade: str) -> Closeness:
     if why := _is_other_kind(a, b):
         return Closeness(why, is_same=False, is_other=True)
     if not is_float(a):
-        return _judge_decisions(runs, grade)
+        return _judge_decisions(runs)
     wide = [value for value in (runs.wide_before, runs.wide_after) if getattr(value, "shape", None) == a.shape]
-    if len(wide) == 2:
-        function = _is_same_function(runs, grade)
-        if function is not None and function.why:
-            return function
-    return _is_as_accurate(runs, grade)
+    found = _is_same_function(runs, grade) if len(wide) == 2 else None
+    if found is None or not found.why:
+        found = _is_as_accurate(runs, grade)
+    if found.why and a.size:
+        least, most = sorted(float(np.abs(value).max()) for value in (a, b))
+        found = replace(found, is_other=found.is_other or most > MASKS * least)
+    return found
 
 
 def _is_other_kind(a: Any, b: Any) -> str:
@@ -183,7 +193,7 @@ def _is_other_kind(a: Any, b: Any) -> str:
     return "" if is_same_type else f"type {b.dtype} instead of {a.dtype}"
 
 
-def _judge_decisions(runs: Runs, grade: str) -> Closeness:
+def _judge_decisions(runs: Runs) -> Closeness:
     """Compare integers, booleans and strings: they must be equal, except where rounding decides.
 
     Runs for outputs that are no floats.
@@ -192,9 +202,9 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
     apart = np.asarray(a != b)
     if not apart.any():
         return SAME
-    why, is_other = describe_first_wrong(a, b, apart), float(np.mean(apart)) > _MOST
+    why, is_other = describe_first_wrong(a, b, apart), float(np.mean(apart)) > MOST
     if a.dtype.kind in "OSU":
-        return SAME if grade == "close" and _spell_the_same(a, b) else Closeness(why, is_same=False, is_other=is_other)
+        return Closeness(why, is_same=False, is_other=is_other)
     allowed, known = 0.0, runs.wide_before is not None and runs.wide_after is not None
     if runs.step or (known and identical(runs.wide_before, runs.wide_after)):
         allowed = max(1.0, FLIPS * a.size)
@@ -207,19 +217,6 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
     count = float(np.count_nonzero(apart))
     part = count / a.size
     return Closeness("" if count <= allowed else why, count, allowed, is_same=False, is_other=is_other, part=part)
-
-
-def _spell_the_same(a: Array, b: Array) -> bool:
-    """Whether two arrays of strings differ only in numbers with fractions, by float32 rounding."""
-    pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
-    differing = [pair for pair in pairs if pair[0] != pair[1]]
-    if any(all(str(text).lstrip("+-").isdigit() for text in pair) for pair in differing):
-        return False
-    try:
-        read = np.array(differing, np.float32)
-    except ValueError:
-        return False
-    return not judge(Runs(read[:, 0], read[:, 1]), "close").why
 
 
 def _leans(a: Array, b: Array) -> bool:
@@ -295,7 +292,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
             noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = max(UNITS["exact" if runs.moved and not known else grade], runs.added)
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
-        allowed = np.maximum(allowed, ANYWAY * noise) if noise else allowed
+        allowed = np.maximum(allowed, runs.anyway * noise)
         if runs.drawn and grade == "close":
             allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
         if runs.step:
@@ -314,20 +311,13 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
     shown = np.minimum(gap, allowed)  # what is excused otherwise uses up no more than that
     shown = np.where(wrong, gap, shown) if wrong.any() else shown
     part = float(np.mean(wrong)) if wrong.size else 0.0
-    return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
+    is_other = bool(np.count_nonzero(gap > FAR * width) > MOST * gap.size)
+    return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=is_other, part=part)
 
 
 def _distance_where_decisions_flip(runs: Runs) -> float:
     """Compute how far a run is from float64, relative to the scale, when rounding changed a decision."""
     return 10 * cap(_narrowest(runs), "close")
-
-
-_FAR, _MOST = 0.05, 0.5
-"""Values are other ones altogether where more than this part of the elements is farther apart than this part."""
-
-
-def _is_other(gap: Array, width: Array) -> bool:
-    return bool(np.count_nonzero(gap > _FAR * width) > _MOST * gap.size)
 
 
 def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:
@@ -339,19 +329,7 @@ def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = 
     closeness = judge(Runs(before, after), grade)
     if not closeness.why or not moved:
         return closeness
-    again = judge(Runs(before, after, moved=moved), grade)
-    if not again.why or not (is_float(before) and is_float(after)) or before.shape != after.shape:
-        return again
-    with np.errstate(all="ignore"):
-        p, q = (_with_infinities(value, value.astype(np.float64)) for value in (before, after))
-        others = [one for one in moved if getattr(one, "shape", None) == p.shape]
-        loose = np.any([one_sided(p, one.astype(np.float64)) for one in others], axis=0) if others else False
-        gap = _gap(p, q)
-        noise = max((_apart(p, one) for one in others), default=0.0)
-        wrong = (gap > TIMES["close"] * noise) & (gap > CAPS["float32"]["exact"] * scale(p))
-        wrong |= one_sided(p, q) & ~np.asarray(loose)
-        allowed = np.maximum(TIMES["close"] * noise, CAPS["float32"]["exact"] * scale(p))
-    return _closeness(describe_first_wrong(before, after, wrong) if wrong.any() else "", gap, allowed, scale(p), wrong)
+    return judge(Runs(before, after, moved=moved, anyway=TIMES["close"]), grade)
 
 
 def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
@@ -505,11 +483,8 @@ def is_float(value: Any) -> TypeGuard[Array]:
 def is_all_nan(values: Iterable[Any]) -> bool:
     """Whether there are floats, and all of them are NaN. A run that yields this proves nothing."""
     floats = [value for value in values if is_float(value) and value.size]
-    return bool(floats) and all(_is_nan(value.reshape(-1)[:1]) and _is_nan(value) for value in floats)
-
-
-def _is_nan(value: Array) -> bool:
-    return bool(np.isnan(value if value.dtype.kind in "fc" else value.astype(np.float32)).all())
+    floats = [value if value.dtype.kind in "fc" else value.astype(np.float32) for value in floats]
+    return bool(floats) and all(np.isnan(value.flat[0]) and np.isnan(value).all() for value in floats)
 
 
 def move_by_rounding(value: Any, seed: int) -> Any:

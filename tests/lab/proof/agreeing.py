@@ -542,6 +542,17 @@ UNREACHABLE = [
         witness={"scores": _drawn(1, 3, 3)},
     ),
     Pair(
+        "masked by -1e9, or by the lowest number",
+        "as two exporters write a causal mask: nothing is left of either behind Softmax",
+        "float[N,L,L] scores",
+        "float[N,L,L] y",
+        before=CAUSAL,
+        after=Form(CAUSAL, tensors={"low": np.float32(-3.4028235e38)}),
+        constants="int64 zero = {0}, int64 one = {1}, int64[1] first = {1}",
+        tensors={"low": np.float32(-1e9)},
+        witness={"scores": _drawn(1, 3, 3)},
+    ),
+    Pair(
         "a norm of 1",
         "what was divided by its norm is within -1 and 1",
         **WIDE,

@@ -164,10 +164,11 @@ def test_large_values_are_judged_as_small_ones_are():
         (A[:1], True),
         (A + np.float32([[0, 0, 0], [0, 0, 3]]), False),
         (A * np.float32(1.01), False),
+        (np.where(A > 5, np.float32(-3.4e38), A), True),  # masks
     ],
 )
 def test_other_values_altogether(b, is_other):
-    """Most elements are far apart, as where one name means two values."""
+    """Most elements are far apart, as where one name means two values, or some are of another order."""
     found = judge(Runs(A, b), "exact")
     assert (bool(found.why), found.is_other) == (True, is_other)
 
@@ -235,12 +236,6 @@ def test_outputs_may_move_as_rounding_moves_them():
     found = judge_outputs(a, b, "close", (a * np.float32(1.001),))
     assert (found.why, 0 < found.share < 1) == ("", True)
     assert judge_outputs(a, a, "exact") == SAME
-
-
-def test_what_rounding_makes_infinite_may_be_so():
-    a, b = np.float32([1, 3e38, 2]), np.float32([1, np.inf, 2])
-    assert judge_outputs(a, b, "close", (a,)).why
-    assert not judge_outputs(a, b, "close", (b, a)).why
 
 
 # --- what a user allows ---------------------------------------------------------------------------------------------
@@ -462,23 +457,3 @@ def test_narrow_integers_are_apart_by_whole_numbers(kind):
 )
 def test_other_values(one, other, why):
     assert compare(one, other).why == why
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "near"),
-    [
-        ("0.040822871", "0.040822875", True),
-        ("0.040822871", "0.041", False),
-        ("1", "0.99999994", True),
-        ("NaN", "0.5", False),
-        ("16777216", "16777217", False),  # names may be digits
-        ("+3", "-3", False),
-        ("a", "0.5", False),
-        ("", "0.5", False),
-    ],
-)
-def test_numbers_in_strings(one, other, near):
-    """As far apart as numbers may be that are no strings."""
-    for wrap in (np.array, lambda texts: np.array(texts, object)):
-        assert bool(compare(wrap(["x", "2.5", one]), wrap(["x", "2.5", other]), "close").why) is not near
-        assert compare(wrap(["x", "2.5", one]), wrap(["x", "2.5", other])).why
