@@ -236,10 +236,7 @@ _LEANING = 12
 
 
 def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
-    """Compare the float64 results; None if float64 took another branch than the models' precision.
-
-    Elements that the first form decides otherwise in float64 are left to the second question.
-    """
+    """Compare the float64 results; None if float64 took another branch than the models' precision."""
     x, y = runs.wide_before, runs.wide_after
     with np.errstate(all="ignore"):
         a = runs.before.astype(x.dtype)
@@ -252,10 +249,8 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
                 if grade != "exact"
                 else Closeness(f"{describe_first_wrong(x, y, sides)}, in float64", is_same=False)
             )
-        width, gap, near = scale(x), _gap(x, y), _gap(a, x)
-        alike = near <= _distance_where_decisions_flip(runs) * np.maximum(width, runs.magnitude)
-        u = half_unit(_narrowest(runs))
-        noise = max([float(near[alike].max(initial=0.0)), *(_apart(x, one) for one in runs.moved)])
+        width, gap, u = scale(x), _gap(x, y), half_unit(_narrowest(runs))
+        noise = max(_apart(x, one) for one in (a, *runs.moved))
         allowed = ROUNDINGS * WIDE * (width + noise / u)
         if grade == "close":
             allowed = np.maximum(allowed, CONSTANTS * noise + 4 * u * width)
@@ -263,7 +258,7 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
                 allowed = np.maximum(allowed, u * runs.magnitude)
         if runs.step:
             allowed = np.maximum(allowed, runs.step)
-        wrong = (gap > allowed) & alike
+        wrong = gap > allowed
     why = f"{describe_first_wrong(x, y, wrong)}, in float64" if wrong.any() else ""
     return _closeness(why, gap, allowed, width, wrong)
 
@@ -282,14 +277,8 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         width, gap = scale(p), _gap(p, q)
         narrow = _narrowest(runs)
         most = cap(narrow, grade) * width
-        noise = max([0.0, *(_apart(p, one) for one in runs.moved)])
+        noise = max(_apart(p, one) for one in (x, *runs.moved))
         known = getattr(x, "shape", None) == a.shape == getattr(y, "shape", None)
-        flipped = np.zeros(a.shape, bool)
-        if known:
-            near, far = _gap(p, x), _gap(q, y)
-            decided = np.maximum(near, far) > _distance_where_decisions_flip(runs) * np.maximum(width, runs.magnitude)
-            flipped = decided & (_gap(x, y) <= CAPS["float32"]["exact"] * scale(x))
-            noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = max(UNITS["exact" if runs.moved and not known else grade], runs.added)
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
         allowed = np.maximum(allowed, runs.anyway * noise)
@@ -298,8 +287,6 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         if runs.step:
             allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
         wrong = gap > allowed
-        if known and (np.count_nonzero(wrong & flipped) <= FLIPS * a.size or runs.drawn):
-            wrong &= ~flipped
     return _closeness(describe_first_wrong(a, b, wrong) if wrong.any() else "", gap, allowed, width, wrong)
 
 
@@ -313,11 +300,6 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
     part = float(np.mean(wrong)) if wrong.size else 0.0
     is_other = bool(np.count_nonzero(gap > FAR * width) > MOST * gap.size)
     return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=is_other, part=part)
-
-
-def _distance_where_decisions_flip(runs: Runs) -> float:
-    """Compute how far a run is from float64, relative to the scale, when rounding changed a decision."""
-    return 10 * cap(_narrowest(runs), "close")
 
 
 def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:
