@@ -150,20 +150,7 @@ class _Drawn:
             values = values + 1j * self.random.standard_normal(shape)
         elif self.wanted.smooth and self.choice.seed % 2:
             values = _smooth(values)
-        values = self._mix_signs(values)
         return (np.abs(values) if self.choice.fallback == "positive" else values).astype(dtype)
-
-    def _mix_signs(self, values: Any) -> Any:
-        """Change signs if all numbers have the same one, as a Relu may do nothing then; a single number changes from
-        run to run.
-        """
-        import numpy as np
-
-        if values.size == 1:
-            return np.copysign(values, self.choice.seed % 2 - 0.5, out=values) if values.dtype.kind == "f" else values
-        if values.size and abs(np.sign(values.real).sum()) == values.size:
-            values.reshape(-1)[::2] *= -1
-        return values
 
     def _draw_whole_numbers(self, shape: list[int], dtype: Any, meaning: str) -> Any:
         """Draw whole numbers by their meaning, or by the fallback of the choice. Used for integers, booleans and
