@@ -101,9 +101,9 @@ class Plan:
 
     def sizes(self, number: int) -> Iterator[dict[str, int]]:
         """Yield sizes for a run, the best ones first."""
-        usual, filled = self._choose_usual(number), self._fill_windows
+        usual = self._choose_usual(number)
         if number == 0:
-            yield filled
+            yield self._fill_windows
         elif number == 1:
             sequences = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
             # a model may mix up two of them
@@ -111,10 +111,7 @@ class Plan:
         else:
             yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
         yield usual
-        if number:  # a window may not fit into less
-            larger = {dim: size + 8 * (number % 2) for dim, size in filled.items()}
-            yield {dim: usual[dim] if self.roles[dim] == BATCH else size for dim, size in larger.items()}
-        elif HEIGHT in self.roles.values():
+        if number == 0 and HEIGHT in self.roles.values():
             yield {dim: _LINE.get(role, usual[dim]) for dim, role in self.roles.items()}
 
     def _choose_usual(self, number: int) -> dict[str, int]:
