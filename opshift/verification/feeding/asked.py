@@ -182,7 +182,11 @@ def _read_ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
         try:
             low, high = map(float, pair)
         except (TypeError, ValueError):
-            raise ValueError(f"write NAME:[LEAST,LARGEST], not {pair!r}") from None
+            if isinstance(pair, str):
+                raise ValueError(f"write NAME:[LEAST,LARGEST], not {pair!r}") from None
+            raise ValueError(
+                f"the range of {name!r} must be two numbers, the least and the largest, not {pair!r}"
+            ) from None
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(
                 f"the range [{low:g},{high:g}]{f' of {name!r}' if name else ''} must go from a least to a largest "
