@@ -13,6 +13,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.errors import reason as reason_of
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
+from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
@@ -21,7 +22,7 @@ from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.operands import signature
 from opshift.passes.types.problem import FREE, WIDE, Place, Problem, Value
 from opshift.passes.types.reasons import ASKED, BUDGET, CASTS, MEASURED, RANGE, Reason
-from opshift.passes.types.solving import solve
+from opshift.passes.types.solving import is_heavy, solve
 from opshift.passes.types.staying import METADATA, Staying
 from opshift.passes.types.wanted import KEEP, Types, check_names
 
@@ -98,7 +99,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None, *, dema
 
 
 def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
-    """Why nothing can be changed: the opset has no cast to the type."""
+    """Why nothing can be changed: the opset has no cast to the type; one is named at which what is heavy takes it."""
     from opshift.passes.model.imports import opsets
 
     opset = opsets(source).get("")
@@ -106,9 +107,10 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
         return None
     for target in wanted.mapping.values():
         text = f"tensor({element_name(target)})"
-        if _casts_to(text, opset):
+        if _yields("Cast", text, opset):
             continue
-        first = next((v for v in schemas.versions("", "Cast") if _casts_to(text, v)), None)
+        ops = {"Cast", *(node.op_type for body in bodies(source) for node in body.node if is_heavy(node.op_type))}
+        first = max(next((v for v in schemas.versions("", op) if _yields(op, text, v)), 0) for op in ops)
         why = f"opset {opset} has no {FORMATS[target].name}; try --opset {first}"
         return Refusal("", "types", "", 0, True, why)
     return None
@@ -198,8 +200,8 @@ _NAMED = 3
 _UNKNOWN = Reason("it is unknown which types it takes")
 
 
-def _casts_to(text: str, opset: int) -> bool:
-    schema = schemas.schema("", "Cast", opset)
+def _yields(op: str, text: str, opset: int) -> bool:
+    schema = schemas.schema("", op, opset)
     return schema is not None and text in schema.outputs[0].types
 
 

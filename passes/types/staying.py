@@ -110,12 +110,24 @@ class Staying:
                     why = Reason("--only does not name it", ASKED)
                 elif first in wanted.held:
                     why = wanted.held[first]
+                    self._keep_bodies(place, index, why)
                 elif first in before:
                     why = before[first]
                 elif first in choices:
                     self._choose(place, node, choices[first])
                 if why:
                     self.node(place, index, why)
+
+    def _keep_bodies(self, place: Place, index: int, why: Reason) -> None:
+        """All in the bodies of a node keeps its type, and what they yield."""
+        bodies = [inner for (at, _, _), inner in place.inner.items() if at == index]
+        for value in [place.values.get(name) for name in place.outputs[index]] if bodies else ():
+            if value is not None:
+                self.problem.stay(value.variable, why)
+        for inner in bodies:
+            for each in range(len(inner.nodes)):
+                self.node(inner, each, why)
+                self._keep_bodies(inner, each, why)
 
     def _choose(self, place: Place, node: NodeProto, why: Reason) -> None:
         """What is chosen from keeps its type, back to where it is computed: all on the way moves the choice as well."""

@@ -52,6 +52,21 @@ def test_what_is_suggested_hangs_on_the_kinds_of_reasons_and_not_on_their_words(
         assert "up to it, and beyond" in refusal.found
 
 
+def test_a_node_whose_outputs_move_too_far_stays_with_all_in_its_bodies():
+    branches = ", ".join(
+        f"{name}_branch = g () => (float[2,4] {name}r) {{ {name}h = MatMul(x, w) {name}r = Tanh({name}h) }}"
+        for name in ("then", "else")
+    )
+    source = model(
+        f"z = If(c) <{branches}> y = MatMul(z, v)", 17, inputs="float[2,4] x, bool c", outputs="float[2,4] y"
+    )
+    for name in ("w", "v"):
+        source.graph.initializer.append(onnx.numpy_helper.from_array(SMALL, name))
+    assert not change(source, types("float16")).types.kept
+    held = change(source, replace(types("float16"), held={"z": Reason("it moves")}))
+    assert {each.output for each in held.types.kept} == {"z", "thenh", "thenr", "elseh", "elser"}
+
+
 def test_a_reason_of_a_run_reaches_another_process_with_its_kinds():
     sent = pickle.loads(pickle.dumps(Reason("it moves", BUDGET, opset=3, general="all move")))
     assert (sent, sent.kinds, sent.opset, sent.general) == ("it moves", {BUDGET}, 3, "all move")
@@ -133,8 +148,12 @@ def test_a_model_that_is_half_already_is_not_refused():
 
 
 def test_a_type_that_no_operator_has_at_an_opset():
-    (refusal,) = change(convolution(12), types("bfloat16")).refusals
-    assert "opset 12 has no bfloat16; try --opset 13" in refusal.why
+    """The opset that is named is not one at which the same model is refused again."""
+    source = weighted("h = MatMul(x, w) y = Tanh(h)", w=SMALL)
+    source.opset_import[0].version = 12
+    for given, opset in ((source, 13), (convolution(12), 22)):
+        (refusal,) = change(given, types("bfloat16")).refusals
+        assert refusal.why == f"opset 12 has no bfloat16; try --opset {opset}"
 
 
 def test_graphs_for_training():
