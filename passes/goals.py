@@ -206,7 +206,7 @@ class Goal:
 
             optional = [Readable(reader, optional, self._optional_stages(optimize=False))]
         stages += optional
-        if compiled and self.backend is not None:  # some pads are known once they are folded
+        if self.backend is not None:  # what operators were replaced by, and some pads are known once they are folded
             stages += self._respelling(self.backend)
         if self.fixed or self.rebatch is not None or compiled or self.folds_sizes:
             from opshift.passes.stages.follow import Follow

@@ -617,6 +617,18 @@ def test_ncnn_gets_a_mask_without_the_axis_of_the_batch(op, order):
     np.testing.assert_array_equal(run(made), run(source), strict=True)
 
 
+@pytest.mark.newest
+def test_ncnn_gets_such_a_mask_of_an_operator_that_is_replaced():
+    mask = "c = Constant<value = float[2,1,1,3] {0, 1, 2, 0, 1, 2}>() y = Attention(x, x, x, c)"
+    source = parse(mask, "float[2,2,1,4]", opset=23)
+    source.graph.node[1].input[1:3] = ["k", "k"]
+    source.graph.input.append(onnx.helper.make_tensor_value_info("k", 1, [2, 2, 3, 4]))
+    made = Goal(backend=find("ncnn")).run(source).model
+    assert "Attention" not in [node.op_type for node in made.graph.node]
+    assert [1, 1, 3] in [list(tensor.dims) for tensor in made.graph.initializer]
+    np.testing.assert_allclose(run(made), run(source), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("body", "x", "y"),
     [
