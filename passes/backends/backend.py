@@ -10,6 +10,7 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace
 
 Value = int | float | str
+_BROADCASTS = 7  # from this opset on operands are; older ones, at which an attribute is missing, few backends run
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class Backend:
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
         edges |= {*self.oldest.values(), *(limit.before for limit in self.limits)}
-        edges |= {version - 1 for limit in self.limits for version in _with_attribute(limit)}
+        edges |= {version - 1 for limit in self.limits for version in _with_attribute(limit) if version > _BROADCASTS}
         others = {newest, *(opset for opset in edges if 1 <= opset < newest)} - {reached}
         return [reached, *sorted(others, key=lambda opset: (abs(opset - reached), opset))]
 

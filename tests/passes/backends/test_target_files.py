@@ -121,6 +121,13 @@ def test_the_opset_nearest_to_the_models_own_is_tried_first():
     assert one('[versions."1"]\nsince = ["MatMul-13", "Abs-6"]').opsets_to_try(11) == [11, 13, 6]
 
 
+def test_no_opset_is_tried_that_broadcasts_otherwise_for_an_attribute_that_it_lacks():
+    """GRU has linear_before_reset from opset 3 on, ArgMax select_last_index from 12 on."""
+    limits = 'limits = [{ ops = ["GRU"], attribute = "linear_before_reset", takes = [1] }, '
+    limits += '{ ops = ["ArgMax"], attribute = "select_last_index", takes = [0] }]\n[versions.1]\nopset = 18'
+    assert one(limits).opsets_to_try(18) == [18, 11]
+
+
 def test_types_are_listed_or_excepted():
     assert one('[versions."1"]\ntypes = ["float", "int64"]').types == {"tensor(float)", "tensor(int64)"}
     excepted = one('[versions."1"]\nlacks_types = ["string"]').types
