@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -224,8 +224,11 @@ def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> No
                 attribute.name = name
 
 
-def with_types(side: Side, feeds: Values, types: Mapping[str, TypeProto]) -> Side:
-    """Give types to inputs that the body does not declare. Runs before a body is opened as a model."""
+def with_types(side: Side, feeds: Values, outer_type: Callable[[str], TypeProto | None]) -> Side:
+    """Give types to inputs that the body does not declare: of values to feed, or of the graph around it.
+
+    Runs before a body is opened as a model.
+    """
     from opshift.verification.parts import type_of
 
     model = ModelProto()
@@ -233,8 +236,8 @@ def with_types(side: Side, feeds: Values, types: Mapping[str, TypeProto]) -> Sid
     for value in model.graph.input:
         if value.name in feeds:
             value.type.CopyFrom(type_of(feeds[value.name]))
-        elif value.name in types and not value.type.ByteSize():
-            value.type.CopyFrom(types[value.name])
+        elif not value.type.ByteSize() and (known := outer_type(value.name)) is not None:
+            value.type.CopyFrom(known)
     for value in model.graph.output:
         value.ClearField("type")
     return Side(model, side.folder)

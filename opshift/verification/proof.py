@@ -16,11 +16,10 @@ from typing import Any
 from onnx import numpy_helper
 
 from opshift.passes import progress
-from opshift.passes.analysis.inferring.untyped_inputs import infer_shapes
+from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.model import imports, schemas, tensors
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, normalize_domain
 from opshift.passes.model.traversal import bodies
-from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
 from opshift.verification.bounds import (
@@ -263,7 +262,9 @@ class Prover:
                 break
             count += 1
             runs = [pair.feeds(next(self._capture([pair.reads], run))) for run in self._runs]
-            sides = [inner.with_types(side, runs[0] if runs else {}, self._types) for side in (pair.before, pair.after)]
+            sides = [
+                inner.with_types(side, runs[0] if runs else {}, self._scope.type) for side in (pair.before, pair.after)
+            ]
             whole = [run for run in runs if all(value.name in run for value in sides[0].model.graph.input)]
             prover = Prover(Body(sides[0]), Body(sides[1]), whole, self._manner, self._depth + 1)
             is_run = pair.node.op_type != "If"
@@ -289,9 +290,10 @@ class Prover:
         self.remarks.setdefault(said, {})[kind.pair.region.outputs[0]] = None
 
     @cached_property
-    def _types(self) -> Mapping[str, TypeProto]:
+    def _scope(self) -> Scope:
         """Infer types of the first model's values, for those that no run shows."""
-        return _infer_types(self._bodies[0].side.model)
+        side = self._bodies[0].side
+        return open_main_graph(side.model, side.folder)
 
     # --- captured values ------------------------------------------------------------------------------------
 
@@ -465,7 +467,7 @@ class Prover:
         rng = np.random.default_rng(self._manner.seed)
         drawn: dict[str, Any] = {}
         for k, name in enumerate(pair.region.inputs):
-            value_type = self._types.get(name, TypeProto())
+            value_type = self._scope.type(name) or TypeProto()
             if value_type.WhichOneof("value") not in (None, "tensor_type"):
                 return None
             dims = value_type.tensor_type.shape.dim
@@ -845,28 +847,6 @@ def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set
         with suppress(EngineError):
             return replace(side, engine=engine).open((), [n for n in sorted(known) if n not in outputs]), known
     return None, known
-
-
-def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
-    """Infer types by onnx, without large weights, which inference does not read.
-
-    Runs once, if a region was not reached in any run.
-    """
-    small = ModelProto()
-    small.CopyFrom(model)
-    for tensor in small.graph.initializer:
-        if len(tensor.raw_data) > 1024:
-            small.graph.input.add(name=tensor.name, type=tensor_type(tensor.data_type, list(tensor.dims)))
-            tensor.name = f"{tensor.name}~"
-            tensor.ClearField("raw_data")
-    names = [k for k, tensor in enumerate(small.graph.initializer) if tensor.name.endswith("~")]
-    for index in reversed(names):
-        del small.graph.initializer[index]
-    try:
-        graph = infer_shapes(small, data_prop=True).graph
-    except Exception:  # whatever is wrong with the model, other judges say so
-        graph = small.graph
-    return {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
 
 
 def _add_place(label: str, why: str) -> str:

@@ -35,14 +35,14 @@ def test_the_branches_of_an_if():
     assert [pair.outer for pair in pairs] == [("a",), ("x",)]
     then = pairs[0]
     assert then.feeds({"a": X, "x": -X, "b": np.array(True)}) == {"a": X}
-    side = with_types(then.after, {"a": X}, {})
+    side = with_types(then.after, {"a": X}, {}.get)
     np.testing.assert_array_equal(OnnxRuntime(side.model).run({"a": X})[0], np.abs(X))
 
 
 def test_an_inner_value_with_the_name_of_the_other_output_gets_a_new_one():
     other = IF.format("Abs", "Sin").replace("p) { p = Abs(a)", "r) { p = Exp(a) r = Abs(p)")
     then, _ = found(of(IF.format("Neg", "Sin")), of(other))
-    side = with_types(then.after, {"a": X}, {})
+    side = with_types(then.after, {"a": X}, {}.get)
     assert [value.name for value in side.model.graph.output] == ["p"]
     np.testing.assert_allclose(OnnxRuntime(side.model).run({"a": X})[0], np.exp(X), rtol=1e-5)
 
@@ -58,7 +58,7 @@ def test_the_first_turn_of_a_loop():
     assert {name: np.asarray(value).tolist() for name, value in given.items()} == {
         "x": X.tolist(), "i": 0, "c": True, "v": X.tolist(),
     }  # fmt: skip
-    side = with_types(pair.after, given, {})
+    side = with_types(pair.after, given, {}.get)
     outputs = OnnxRuntime(side.model).run(given)
     np.testing.assert_array_equal(outputs[1], np.abs(X))
     assert [value.name for value in side.model.graph.output] == ["d", "w", "u"]
@@ -74,7 +74,7 @@ def test_a_function_with_the_attributes_of_its_call():
     (pair,) = found(*(onnx.parser.parse_model(FUNCTION.format(op)) for op in ("Neg", "Abs")))
     assert pair.label == "function F"
     given = pair.feeds({"x": X})
-    side = with_types(pair.before, given, {})
+    side = with_types(pair.before, given, {}.get)
     np.testing.assert_array_equal(OnnxRuntime(side.model).run(given)[0], -np.where(X < 0, X / 4, X))
 
 
@@ -83,7 +83,7 @@ def test_an_attribute_that_a_call_leaves_out():
     (pair,) = found(*(onnx.parser.parse_model(text.format(op)) for op in ("Neg", "Abs")))
     given = pair.feeds({"x": X})
     np.testing.assert_array_equal(
-        OnnxRuntime(with_types(pair.before, given, {}).model).run(given)[0], -np.where(X < 0, X / 2, X)
+        OnnxRuntime(with_types(pair.before, given, {}.get).model).run(given)[0], -np.where(X < 0, X / 2, X)
     )
 
 
