@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opshift.passes.model import tensor_data
+from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import may_hold, own_names, subgraphs, with_nested
 from opshift.passes.records import replace
-from opshift.verification.parts import rename, rename_values
+from opshift.verification.parts import rename_values
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
 
@@ -84,7 +85,7 @@ def _operator(node: NodeProto, body: Body, numbers: Mapping[str, int]) -> tuple[
         reads = body.pieces.reads(body.pieces.makers[next(filter(None, node.output))])
         copy = NodeProto()
         copy.CopyFrom(node)
-        rename(copy, {name: f"~{numbers.get(name, -1)}" for name in reads})
+        rename([copy], {name: f"~{numbers.get(name, -1)}" for name in reads})
         node = copy
     attributes = sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
     function = body.functions.get((normalize_domain(node.domain), node.op_type, node.overload))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from opshift.passes.inlining.stamp import bind_attributes
 from opshift.passes.model.editing import renaming
 from opshift.passes.model.messages import (
     AttributeProto,
@@ -199,29 +200,12 @@ def _make_model_of_function(body: Body, function: FunctionProto, call: NodeProto
     given = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
     for inner in with_nested([graph]):
         for node in inner.node:
-            _bind_attributes(node, given)
+            bind_attributes(node, given)
     for name in function.input:
         graph.input.add(name=name)
     for name in function.output:
         graph.output.add(name=name)
     return model
-
-
-def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
-    """Write the attributes of a call into a node of the function's body; attributes that the call omits are dropped.
-
-    Used while bodies are paired.
-    """
-    for index in reversed(range(len(node.attribute))):
-        attribute = node.attribute[index]
-        if attribute.ref_attr_name:
-            bound = given.get(attribute.ref_attr_name)
-            name = attribute.name
-            if bound is None:
-                del node.attribute[index]
-            else:
-                attribute.CopyFrom(bound)
-                attribute.name = name
 
 
 def with_types(side: Side, feeds: Values, outer_type: Callable[[str], TypeProto | None]) -> Side:

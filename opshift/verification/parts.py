@@ -8,8 +8,9 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
-from opshift.passes.model.traversal import own_names, subgraphs, with_nested
+from opshift.passes.model.editing import renaming
+from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, ValueInfoProto
+from opshift.passes.model.traversal import with_nested
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass
 from opshift.verification.regions import Body, Region
@@ -114,7 +115,7 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
         for name in graph.node[-1].output:
             if name:
                 names.setdefault(name, f"~t{len(names)}")
-        rename(graph.node[-1], names)
+        renaming.rename(graph.node[-1:], names)
     for k, name in enumerate(region.outputs):
         if name not in computed:  # a constant, or an input, stands for it
             graph.node.add(op_type="Identity", input=[names[name]], output=[f"~y{k}"])
@@ -138,40 +139,11 @@ def _is_inline(tensor: TensorProto) -> bool:
     return tensor.data_type not in plain or count <= _INLINE_INTEGERS
 
 
-def rename(node: NodeProto, names: Mapping[str, str]) -> None:
-    """Rename the values that a node and its subgraphs read and compute.
-
-    Used wherever a piece of a model gets other names.
-    """
-    for names_of_values in (node.input, node.output):
-        for index, name in enumerate(names_of_values):
-            if name in names:
-                names_of_values[index] = names[name]
-    for _, _, graph in subgraphs(node) if node.attribute else ():
-        _rename_inside(graph, {name: new for name, new in names.items() if name not in own_names(graph)})
-
-
-def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename values in a subgraph. Used wherever a piece of a model gets other names."""
-    for node in graph.node:
-        rename(node, names)
-    for value in graph.output:
-        value.name = names.get(value.name, value.name)
-
-
 def rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
-    """Copy a model with other names for values of its main graph."""
+    """Copy a model with other names for its values."""
     renamed = ModelProto()
     renamed.CopyFrom(model)
-    graph = renamed.graph
-    for node in graph.node:
-        rename(node, names)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        value.name = names.get(value.name, value.name)
-    for tensor in graph.initializer:
-        tensor.name = names.get(tensor.name, tensor.name)
-    for sparse in graph.sparse_initializer:
-        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+    renaming.afresh(renamed.graph, lambda name: names.get(name, name))
     return renamed
 
 

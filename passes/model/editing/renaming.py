@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from opshift.passes.model.messages import GraphProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
 
 
-def rename(nodes: Iterable[NodeProto], names: dict[str, str]) -> None:
-    """Give values other names wherever nodes and their subgraphs mention them; recursion is as deep as the nesting."""
+def rename(nodes: Iterable[NodeProto], names: Mapping[str, str]) -> None:
+    """Give values other names wherever nodes and their subgraphs mention them; recursion is as deep as the nesting.
+
+    What a subgraph is given or holds under such a name is another value, and keeps it.
+    """
     for node in nodes:
         if not names.keys().isdisjoint(node.input):
             node.input[:] = [names.get(name, name) for name in node.input]
@@ -18,10 +21,11 @@ def rename(nodes: Iterable[NodeProto], names: dict[str, str]) -> None:
             node.output[:] = [names.get(name, name) for name in node.output]
         if node.attribute:
             for _, _, graph in subgraphs(node):
-                rename(graph.node, names)
+                own = names.keys() & {value.name for value in (*graph.input, *graph.initializer)}
+                outer = {name: other for name, other in names.items() if name not in own} if own else names
+                rename(graph.node, outer)
                 for value in graph.output:
-                    if value.name in names:
-                        value.name = names[value.name]
+                    value.name = outer.get(value.name, value.name)
 
 
 def afresh(graph: GraphProto, named: Callable[[str], str]) -> None:
