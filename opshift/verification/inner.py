@@ -15,6 +15,7 @@ from opshift.passes.model.messages import (
     ModelProto,
     NodeProto,
     TypeProto,
+    copy_model,
     normalize_domain,
 )
 from opshift.passes.model.traversal import integer, own_names, subgraphs, with_nested
@@ -215,8 +216,7 @@ def with_types(side: Side, feeds: Values, outer_type: Callable[[str], TypeProto 
     """
     from opshift.verification.parts import type_of
 
-    model = ModelProto()
-    model.CopyFrom(side.model)
+    model = copy_model(side.model)
     for value in model.graph.input:
         if value.name in feeds:
             value.type.CopyFrom(type_of(feeds[value.name]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opshift.passes.model.formats import FORMATS, Floats, Integers
-from opshift.passes.model.messages import ModelProto, TensorProto, ValueInfoProto
+from opshift.passes.model.messages import ModelProto, TensorProto, ValueInfoProto, copy_model
 from opshift.passes.model.traversal import bodies, own_names
 from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
@@ -118,8 +118,7 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
         model = rename_values(model, {**names, **{name: f"{name}~other" for name in taken}})
     order = [value.name for value in before.model.graph.output]
     if [value.name for value in model.graph.output] != order:
-        renamed = ModelProto()
-        renamed.CopyFrom(model)
+        renamed = copy_model(model)
         by_name = {value.name: value for value in model.graph.output}
         del renamed.graph.output[:]
         renamed.graph.output.extend(by_name[name] for name in order)

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from opshift.passes.model.editing import renaming
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, ValueInfoProto
+from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, ValueInfoProto, copy_model
 from opshift.passes.model.traversal import with_nested
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass
@@ -60,8 +60,7 @@ class Pair:
     def with_types(self, which: int, types: Mapping[str, TypeProto]) -> ModelProto:
         """Give the inputs of a part types. Runs before a part is opened, with the types of the values to feed."""
         part = (self.before, self.after)[which]
-        model = ModelProto()
-        model.CopyFrom(part.model)
+        model = copy_model(part.model)
         for value in model.graph.input:
             value.type.CopyFrom(types[value.name])
         return model
@@ -141,8 +140,7 @@ def _is_inline(tensor: TensorProto) -> bool:
 
 def rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
     """Copy a model with other names for its values."""
-    renamed = ModelProto()
-    renamed.CopyFrom(model)
+    renamed = copy_model(model)
     renaming.afresh(renamed.graph, lambda name: names.get(name, name))
     return renamed
 
@@ -163,8 +161,7 @@ def type_of(value: Any, *, is_fixed: bool = False) -> TypeProto:
 
 def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
     """Copy a model with inner values as more outputs. Used to see inner values of a part."""
-    extended = ModelProto()
-    extended.CopyFrom(model)
+    extended = copy_model(model)
     known = {value.name for value in extended.graph.output}
     extended.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in known)
     return extended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.messages import ModelProto, copy_model
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import replace
 from opshift.verification.bounds import compare
@@ -23,8 +23,7 @@ def remove_seeds(model: ModelProto) -> ModelProto:
     """Copy a model without seeds, as no other form draws the same numbers from a seed. Runs before samples are
     taken.
     """
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = copy_model(model)
     for body in bodies(copy):
         for node in body.node:
             for index in [k for k, attribute in enumerate(node.attribute) if attribute.name == "seed"]:

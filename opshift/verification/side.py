@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from opshift.passes.model import tensor_data
-from opshift.passes.model.messages import ModelProto, ValueInfoProto
+from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model
 from opshift.passes.records import dataclass, replace
 from opshift.verification.engines import LARGE, EngineError, OnnxRuntime, Session
 from opshift.verification.precision import as_written
@@ -61,8 +61,7 @@ class Side:
         """
         model, asked = self.model, dict[str, list[str]]()
         if outputs or more:
-            model = ModelProto()
-            model.CopyFrom(self.model)
+            model = copy_model(self.model)
             model.graph.output.extend(ValueInfoProto(name=name) for name in (*outputs, *more))
             asked = {"outputs": [value.name for value in model.graph.output][: -len(more)]} if more else asked
         written = as_written(model) if self.engine is OnnxRuntime else model

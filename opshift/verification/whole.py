@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas, tensor_data
-from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, normalize_domain
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
@@ -172,8 +173,7 @@ def _check_types(model: ModelProto) -> None:
     """
     from onnx.defs import onnx_opset_version
 
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = copy_model(model)
     del copy.graph.value_info[:]
     for value in copy.graph.output:
         value.ClearField("type")
@@ -470,8 +470,7 @@ def _move_weights(side: Side, seed: int) -> ModelProto:
     """
     from onnx import numpy_helper
 
-    model = ModelProto()
-    model.CopyFrom(side.model)
+    model = copy_model(side.model)
     for body in bodies(model):
         for tensor in body.initializer if isinstance(body, GraphProto) else ():
             floats = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -507,8 +506,7 @@ def runnable_part(side: Side) -> tuple[Side, str] | None:
         lost.update(node.output)
     if not unknown or not kept:
         return None
-    model = ModelProto()
-    model.CopyFrom(side.model)
+    model = copy_model(side.model)
     del model.graph.node[:], model.graph.output[:]
     model.graph.node.extend(kept)
     read = {name for node in kept for name in node.input}
@@ -534,20 +532,16 @@ def bound_loops(model: ModelProto) -> ModelProto:
     """
     if not any(_is_endless(node) for body in bodies(model) for node in body.node):
         return model
-    bounded = ModelProto()
-    bounded.CopyFrom(model)
-    number = 0
-    for body in list(bodies(bounded)):
-        for index in reversed([k for k, node in enumerate(body.node) if _is_endless(node)]):
-            nodes = list(body.node)
-            number += 1
-            name = f"~turns{number}"
-            trip = type(nodes[index])(op_type="Constant", output=[name])
-            trip.attribute.add(name="value", type=4, t=TensorProto(data_type=TensorProto.INT64, int64_data=[TURNS]))
-            nodes[index].input[0] = name
-            rest = [type(node).FromString(node.SerializeToString()) for node in [*nodes[:index], trip, *nodes[index:]]]
-            del body.node[:]
-            body.node.extend(rest)
+    bounded = copy_model(model)
+    turns = TensorProto(data_type=TensorProto.INT64, int64_data=[TURNS])
+    for number, body in enumerate(list(bodies(bounded))):
+        endless = [node for node in body.node if _is_endless(node)]
+        for node in endless:
+            node.input[0] = f"~turns{number}"
+        if endless:
+            constant = NodeProto(op_type="Constant", output=[f"~turns{number}"])
+            constant.attribute.append(make_attribute("value", turns))
+            body.node.insert(0, constant)
     return bounded
 
 
