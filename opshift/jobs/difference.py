@@ -27,8 +27,8 @@ from opshift.passes.model.messages import (
     ValueInfoProto,
     normalize_domain,
 )
-from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shape, type_text
+from opshift.verification.regions import Body
 from opshift.verification.side import Side
 from opshift.verification.verdict import escape
 
@@ -141,8 +141,8 @@ class _Nodes:
     """The nodes of a main graph without constants, and hashes of what each computes."""
 
     def __init__(self, side: Side):
-        self.side, self.pieces = side, Pieces(side.model)
-        self.constants = self._constants()
+        body = Body(side)
+        self.side, self.pieces, self.constants = side, body.pieces, body.constants
         nodes = self.pieces.nodes
         self.all = [k for k, node in enumerate(nodes) if not (node.output and node.output[0] in self.constants)]
         self.signatures = self._hash_nodes()
@@ -156,16 +156,6 @@ class _Nodes:
     def name(self, k: int) -> str:
         node = self.pieces.nodes[k]
         return text(node.name or next(filter(None, node.output), ""))
-
-    def _constants(self) -> dict[str, TensorProto]:
-        """Collect the constants of the graph: initializers and Constant nodes. Runs before nodes are compared."""
-        constants = dict(self.pieces.held)
-        for node in self.pieces.nodes:
-            if node.op_type == "Constant" and not normalize_domain(node.domain) and node.output:
-                tensor = tensors.of_constant(node)
-                if tensor is not None:
-                    constants[node.output[0]] = tensor
-        return constants
 
     def _hash_nodes(self) -> dict[int, bytes]:
         """Compute a hash of what each node computes: of its operator, attributes, constants, and the nodes that it

@@ -10,7 +10,7 @@ from typing import Any
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.editing.renaming import rename
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, normalize_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
 from opshift.passes.model.traversal import may_hold, own_names, subgraphs, with_nested
 from opshift.passes.records import replace
 from opshift.verification.parts import rename_values
@@ -51,7 +51,8 @@ def align(before: Body, after: Body) -> Side:
     left = [name for name in theirs if name not in pairs and name in ours]
     if len(moved) > len(left):  # what is left bears its name by chance
         pairs.update((name, f"{name}~second") for name in left)
-    inside = set(_names_inside(after.side.model))
+    graph = after.side.model.graph
+    inside = set[str]().union(*(own_names(body) for body in with_nested([graph]) if body is not graph))
     names = {other: one for other, one in pairs.items() if other != one and one not in inside}
     gone = set(names.values()).intersection(theirs).difference(names)
     names |= {name: f"{name}~second" for name in gone}
@@ -126,10 +127,3 @@ def _pair_backwards(
                 seen.add(first)
                 yield first, second
                 waiting.append((first, second))
-
-
-def _names_inside(model: ModelProto) -> Iterator[str]:
-    for node in model.graph.node:
-        for _, _, graph in subgraphs(node) if may_hold(node) else ():
-            for inner in with_nested([graph]):
-                yield from own_names(inner)

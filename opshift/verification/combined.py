@@ -54,9 +54,9 @@ def verify_sides(
     before, after, why, remarks = interfaces.match(before, after, wanted)
     if why:
         return Verification(DIFFERENT, why=why)
-    missing = _missing_weights(before, after)
-    if missing:
-        return Verification(UNVERIFIED, why=missing)
+    for side in (before, after):
+        if side.folder is not None and (missing := external.find_lost(side.model, side.folder)):
+            return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
     whole = run_whole(before, after, grade, wanted, rounded_to=rounded_to)
     if wanted.sets and not whole.engine and not whole.is_different:
@@ -144,17 +144,12 @@ def _say_names(names: Sequence[str]) -> str:
     return f'"{names[0]}"{f" and {len(names) - 1} more" if len(names) > 1 else ""}'
 
 
-def _types_that_are_gone(before: Side, after: Side) -> set[int]:
-    """List number types that the first model names and the second does not, as after `--types`."""
-    return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
-
-
 def _find_retyped(before: Side, after: Side) -> set[str]:
     """Find values whose type the second model does not have: they are other values there, even under the same name.
 
     Runs before regions are compared.
     """
-    gone = _types_that_are_gone(before, after)
+    gone = set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
     if not gone:
         return set()
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
@@ -233,11 +228,3 @@ def _add_first_difference(
         if repro.write(wanted.repro, before, after, failure):
             found = replace(found, repro=wanted.repro)
     return found
-
-
-def _missing_weights(*sides: Side) -> str:
-    """Name a file of weights that is missing; empty if there is none. Checked before anything is run."""
-    for side in sides:
-        if side.folder is not None and (why := external.find_lost(side.model, side.folder)):
-            return why
-    return ""

@@ -213,7 +213,8 @@ class Comparison:
                 of = parents[of]
             return of
 
-        names = [name for name in self.landmarks if not self._is_input(name) and not self.is_identical(name)]
+        given = set(self.before.pieces.given) & set(self.after.pieces.given)
+        names = [name for name in self.landmarks - given if not self.is_identical(name)]
         for name in names:
             for which, body in enumerate((self.before, self.after)):
                 if body.makes(name):
@@ -223,9 +224,6 @@ class Comparison:
             groups.setdefault(group_of(name), []).append(name)
         regions = [self.region(group) for group in groups.values()]
         return sorted(regions, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
-
-    def _is_input(self, name: str) -> bool:
-        return name in self.before.pieces.given and name in self.after.pieces.given
 
     def region(self, outputs: Iterable[str], inputs: Collection[str] | None = None) -> Region:
         """Make the region that computes landmarks from `inputs`; without them, from the nearest landmarks.
@@ -262,7 +260,7 @@ def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
         return False
     if tensor_data.is_stored(a) and tensor_data.is_stored(b):
         with suppress(InvalidModel, OSError):
-            return _is_same_place(a, one.folder, b, other.folder) or _is_same_file(a, one.folder, b, other.folder)
+            return _compare_files(a, one.folder, b, other.folder)
     try:
         a, b = (
             tensor_data.load_or_raise(tensor, side.folder) if tensor_data.is_stored(tensor) else tensor
@@ -275,26 +273,23 @@ def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
     return _content(a) == _content(b)
 
 
-def _is_same_place(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
-    """Whether two external tensors are the same bytes of the same file, so that nothing has to be read."""
-    one, two = tensor_data.place(a), tensor_data.place(b)
-    if folder is None or other is None or (one.offset, one.fields) != (two.offset, two.fields):
-        return False
-    return tensor_data.path(folder, one.location) == tensor_data.path(other, two.location)
+def _compare_files(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
+    """Compare two weights in their files, of which nothing is read where both are the same bytes of one.
 
-
-def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
-    """Compare two weights in their files; raises `InvalidModel` if one is not a part of a file.
-
-    Asked for external data at different places.
+    Raises `InvalidModel` if one is not a part of a file. Asked for external data.
     """
-    places = tensor_data.place(a), tensor_data.place(b)
-    if folder is None or other is None or any(not place.offset and place.fields for place in places):
+    one, two = tensor_data.place(a), tensor_data.place(b)
+    if folder is None or other is None:
+        raise InvalidModel("the files of the tensors are not known")
+    is_one_file = tensor_data.path(folder, one.location) == tensor_data.path(other, two.location)
+    if is_one_file and (one.offset, one.fields) == (two.offset, two.fields):
+        return True
+    if any(place.fields and not place.offset for place in (one, two)):
         raise InvalidModel("the tensor has no bytes of its own in an external file")
     rest = tensor_data.nbytes(a)
-    with tensor_data.open_file(folder, places[0]) as first, tensor_data.open_file(other, places[1]) as second:
-        first.seek(places[0].offset)
-        second.seek(places[1].offset)
+    with tensor_data.open_file(folder, one) as first, tensor_data.open_file(other, two) as second:
+        first.seek(one.offset)
+        second.seek(two.offset)
         while rest > 0:
             step = min(rest, _CHUNK)
             if first.read(step) != second.read(step):
