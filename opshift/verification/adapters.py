@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.files import external
 from opshift.files.writing import scratch
+from opshift.passes.inputs.interface import required_inputs
 from opshift.passes.records import dataclass
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference, Session, one_line
@@ -129,7 +130,7 @@ class OpenVino:
             self._compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", literally())
         except Exception as error:
             raise EngineError(one_line(error)) from None
-        self._inputs = _inputs(model)  # by place: a port has every name that its value has, or had
+        self._inputs = list(required_inputs(model))  # by place: a port has every name that its value has, or had
         if len(self._inputs) > len(self._compiled.inputs):  # what nobody reads has none
             kept = set[str]().union(*(port.names for port in self._compiled.inputs))
             self._inputs = [name for name in self._inputs if name in kept]
@@ -161,7 +162,7 @@ class OpenVinoNetwork(OpenVino):
             self._compiled = openvino.Core().compile_model(network, "CPU", literally())
         except Exception as error:
             raise EngineError(one_line(error)) from None
-        self._inputs = _inputs(model)
+        self._inputs = list(required_inputs(model))
         counts = len(self._compiled.inputs), len(self._compiled.outputs)
         if counts != (len(self._inputs), len(model.graph.output)):
             raise EngineError(f"{counts[0]} inputs and {counts[1]} outputs, which the model does not have")
@@ -186,7 +187,7 @@ class OpenCv:
         import cv2
         import numpy as np
 
-        self._inputs = _inputs(model)
+        self._inputs = list(required_inputs(model))
         self._outputs = [value.name for value in model.graph.output]
         try:
             self._net = cv2.dnn.readNetFromONNX(np.frombuffer(model.SerializeToString(), np.uint8))
@@ -255,8 +256,3 @@ def _numbers(tensor: Any) -> Any:
         return tensor.to_numpy()
     except tract.TractError:
         return tensor.convert_to(DatumType.I64).to_numpy()
-
-
-def _inputs(model: ModelProto) -> list[str]:
-    initialized = {tensor.name for tensor in model.graph.initializer}
-    return [value.name for value in model.graph.input if value.name not in initialized]

@@ -18,6 +18,7 @@ from opshift.passes.model.messages import (
     copy_model,
     normalize_domain,
 )
+from opshift.passes.model.pieces import names_read
 from opshift.passes.model.traversal import integer, own_names, subgraphs, with_nested
 from opshift.passes.records import dataclass
 from opshift.verification.regions import Body, Comparison, Region
@@ -134,18 +135,9 @@ def _holds(body: Body, node: NodeProto) -> bool:
 
 def _list_outer_values(graph: GraphProto, body: Body) -> set[str]:
     """List the outer values that a body reads. Used while bodies are paired."""
-    read: set[str] = set()
-    computed: set[str] = set()
-    for inner in with_nested([graph]):
-        assert not isinstance(inner, FunctionProto)
-        read.update(value.name for value in inner.output)
-        computed.update(value.name for value in inner.input)
-        computed.update(tensor.name for tensor in inner.initializer)
-        for node in inner.node:
-            read.update(node.input)
-            computed.update(node.output)
+    own = set[str]().union(*map(own_names, with_nested([graph])))
     known = {*body.pieces.makers, *body.constants, *body.pieces.given}
-    return {name for name in read - computed if name in known}
+    return known.intersection(names_read([graph])) - own
 
 
 def _make_model_of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:
@@ -160,9 +152,8 @@ def _make_model_of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) ->
     model.graph.name = graph.name or "body"
     for name in outer:
         model.graph.input.add(name=name)
-    known = {tensor.name for tensor in graph.initializer}
     for name in sorted(_list_outer_values(graph, body)):
-        if name in body.constants and name not in known:
+        if name in body.constants:
             model.graph.initializer.add().CopyFrom(body.constants[name])
             model.graph.initializer[-1].name = name
     return model

@@ -118,11 +118,8 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
         model = rename_values(model, {**names, **{name: f"{name}~other" for name in taken}})
     order = [value.name for value in before.model.graph.output]
     if [value.name for value in model.graph.output] != order:
-        renamed = copy_model(model)
-        by_name = {value.name: value for value in model.graph.output}
-        del renamed.graph.output[:]
-        renamed.graph.output.extend(by_name[name] for name in order)
-        model = renamed
+        model = copy_model(model)
+        model.graph.output.sort(key=lambda value: order.index(value.name))
         remarks.append("the outputs are in another order")
     if ignored := _list_ignored_defaults(before.model, model, wanted):
         names_of = ", ".join(f'"{name}"' for name in ignored[:8]) + (" and others" if len(ignored) > 8 else "")

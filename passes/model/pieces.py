@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.messages import FunctionProto, ModelProto, TypeProto, ValueInfoProto
+from opshift.passes.model.traversal import Body, subgraphs, with_nested
 
 
 class Pieces:
@@ -25,7 +25,8 @@ class Pieces:
     def reads(self, index: int) -> Iterator[str]:
         """List the values that a node and its subgraphs read."""
         node = self.nodes[index]
-        names = (*node.input, *outer_names(node)) if node.attribute else node.input
+        graphs = [graph for _, _, graph in subgraphs(node)] if node.attribute else []
+        names = (*node.input, *names_read(graphs)) if graphs else node.input
         return (name for name in dict.fromkeys(names) if name in self._known)
 
     def readers(self, name: str) -> list[int]:
@@ -78,9 +79,9 @@ class Pieces:
         return piece
 
 
-def outer_names(node: NodeProto) -> Iterator[str]:
-    """List the outer names that a node's subgraphs use."""
-    for body in with_nested([graph for _, _, graph in subgraphs(node)]):
+def names_read(graphs: list[Body]) -> Iterator[str]:
+    """List the names that graphs and those inside of them read, their own among these."""
+    for body in with_nested(graphs):
         for inner in body.node:
             yield from inner.input
         if not isinstance(body, FunctionProto):
