@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from opshift.passes.model.messages import FunctionProto, ModelProto, TypeProto, ValueInfoProto
@@ -79,9 +79,9 @@ class Pieces:
         return piece
 
 
-def names_read(graphs: list[Body]) -> Iterator[str]:
+def names_read(graphs: Sequence[Body]) -> Iterator[str]:
     """List the names that graphs and those inside of them read, their own among these."""
-    for body in with_nested(graphs):
+    for body in with_nested([*graphs]):
         for inner in body.node:
             yield from inner.input
         if not isinstance(body, FunctionProto):

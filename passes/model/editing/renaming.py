@@ -21,7 +21,8 @@ def rename(nodes: Iterable[NodeProto], names: Mapping[str, str]) -> None:
             node.output[:] = [names.get(name, name) for name in node.output]
         if node.attribute:
             for _, _, graph in subgraphs(node):
-                own = names.keys() & {value.name for value in (*graph.input, *graph.initializer)}
+                given = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
+                own = names.keys() & set(given)
                 outer = {name: other for name, other in names.items() if name not in own} if own else names
                 rename(graph.node, outer)
                 for value in graph.output:
