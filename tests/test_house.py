@@ -18,6 +18,7 @@ BY_NAME = {
     "opshift/files/formats.py",  # the reader of another format
     "opshift/catalog/lowest.py",  # the node tests of onnx
     "opshift/probing/worker.py",  # a backend's adapter
+    "opshift/verification/feeding/asked.py",  # looks whether an engine is installed
     "functions/compile.py",  # every file of definitions
     "passes/model/lazy_numpy.py",
     "passes/model/messages.py",  # onnx's message classes without onnx
