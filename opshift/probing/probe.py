@@ -241,7 +241,8 @@ def _add_call(found: Finding, sample: Sample) -> None:
     """Add the rank and the types of a sample with which the backend agreed."""
     first = next(iter(sample.feeds.values()), None)
     held = found.called or MeasuredCall()
-    ranks = {*held.ranks, first.ndim} if hasattr(first, "ndim") else set(held.ranks)
+    rank = getattr(first, "ndim", None)
+    ranks = set(held.ranks) if rank is None else {*held.ranks, rank}
     types = add_types_of(held.types, sample, found.newest)
     failed = tuple(rank for rank in held.failed if rank not in ranks)
     found.called = MeasuredCall(tuple(sorted(ranks)), held.symbolic, types, failed)

@@ -35,6 +35,7 @@ class Limit:
         copied: the ranks of results that an Identity has to copy where they are outputs of the model.
         own: the operators whose result a call must not share with other nodes, if it also reads what they read.
         repeated: whether constants must not repeat one element along their first axis, the batch.
+        reached: whether a window that yields one element must reach all elements of its axis.
         wrong: whether the backend computes other numbers then; a call that nothing can replace is refused.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
@@ -58,6 +59,7 @@ class Limit:
     own: tuple[str, ...] = ()
     input: str = ""
     repeated: bool = False
+    reached: bool = False
     wrong: bool = False
     why: str = ""
     source: str = ""

@@ -4,7 +4,7 @@ nothing reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from sys import float_info
 from typing import Any
@@ -84,8 +84,7 @@ def _find_form(limit: Limit, op: str) -> Step | None:
 
 def _list_subjects(limit: Limit) -> list[str]:
     """List what a limit is about: attributes and inputs, `no` before those that have to be there, or its kind."""
-    kinds = {"ranks": limit.ranks, "read": limit.read, "own": limit.own, "repeated": limit.repeated}
-    kind = [name for name, values in kinds.items() if values]
+    kind = [name for name in ("ranks", "read", "own", "repeated", "reached") if getattr(limit, name)]
     return kind or [*limit.unused, *(f"no {name}" for name in limit.given), limit.attribute]
 
 
@@ -118,6 +117,8 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
         return bool(find_shape_limit(limit, node, schema, scope))
     if limit.repeated:
         return bool(_find_repeated(node, scope))
+    if limit.reached:
+        return bool(_count_unreached(node, scope))
     if limit.own:
         chain = _find_chain(node, scope)
         shared = any(maker.output[0] in scope.context.shared for maker in chain)
@@ -189,6 +190,46 @@ def _compute_pads(node: Node) -> None:
     for name in {"auto_pad", "ceil_mode"} & set(given):  # with SAME, rounding up changes nothing
         del given[name]
     given["pads"] = [*begins, *ends]
+
+
+@_form("reached", "AveragePool", "Conv", "MaxPool")
+@says("Cut off elements that no window reaches")
+def _cut_unreached(node: Node) -> None:
+    """Padding at the end first, then the data."""
+    if node.opset < _SLICE_HAS_STEPS:
+        return
+    unreached, dims = _count_unreached(node.proto, node.scope), node.scope.shape(node.input(0)) or []
+    pads, value = list(node.attributes.get("pads") or [0] * (2 * len(dims) - 4)), node.input(0)
+    for axis, (count, size) in unreached.items():
+        place = len(dims) - 2 + axis - 2
+        padding = min(count, pads[place])
+        pads[place] -= padding
+        if count > padding:
+            value = node.build.Slice(value, [0], [size - count + padding], [axis])
+    node.set_input(0, value)
+    node.attributes["pads"] = pads
+
+
+def _count_unreached(node: NodeProto, scope: Scope) -> dict[int, tuple[int, int]]:
+    """How many elements at the end of an axis no window reaches, padding included, and its size, where the result has
+    one element there.
+    """
+    given = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
+    dims, others = scope.shape(node.input[0]), {attribute.name for attribute in node.attribute if attribute.i}
+    weights = scope.shape(node.input[1]) if node.op_type == "Conv" else None
+    kernel: Sequence[Dim] = given.get("kernel_shape") or (weights or [])[2:]
+    auto = any(attribute.name == "auto_pad" and attribute.s != b"NOTSET" for attribute in node.attribute)
+    if dims is None or len(kernel) != len(dims) - 2 or auto or "ceil_mode" in others or any(node.output[1:]):
+        return {}
+    count, found = len(kernel), dict[int, tuple[int, int]]()
+    pads, ones = given.get("pads") or [0] * (2 * count), [1] * count
+    strides, dilations = given.get("strides") or ones, given.get("dilations") or ones
+    for axis, (size, window) in enumerate(zip(dims[2:], kernel, strict=True)):
+        if isinstance(size, int) and isinstance(window, int):
+            left = size + pads[axis] + pads[axis + count] - dilations[axis] * (window - 1) - 1
+            if 0 < left < strides[axis]:
+                found[axis + 2] = left, size
+    return found
 
 
 @_form("mode", "Pad")

@@ -126,6 +126,50 @@ def test_negative_pads_are_cut_off_before_the_rest_is_repeated():
     np.testing.assert_array_equal(run(respell(source, REFUSES_ALL).model), x[[1, 2, 0, 1, 2]])
 
 
+REACHED = Backend("picky-1", limits=(Limit(OPS, reached=True),))
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes"),
+    [
+        ("y = MaxPool <kernel_shape = [4, 2], strides = [4, 2]> (x)", [4, 6]),
+        ("y = MaxPool <kernel_shape = [3, 4], strides = [6, 4], dilations = [2, 1]> (x)", [5, 4]),
+        ("y = AveragePool <kernel_shape = [4, 4], strides = [5, 5], pads = [0, 1, 1, 1], count_include_pad = 1> (x)", [4, 3]),
+        (W + "y = Conv <strides = [8, 8]> (x, w)", [3, 2]),
+        (W + "b = Constant <value_floats = [3.0]> () y = Conv <strides = [1, 5], pads = [1, 0, 1, 0], kernel_shape = [3, 2]> (x, w, b)", [7, 2]),
+    ],
+)  # fmt: skip
+def test_what_the_only_window_of_an_axis_does_not_reach_is_cut_off(body, sizes):
+    """By hand: the data that windows read end there, and so does padding."""
+    model = parse(body)
+    made = respell(model, REACHED)
+    assert [change.how for change in made.changes] == ["Cut off elements that no window reaches"]
+    cut = onnx.shape_inference.infer_shapes(made.model, strict_mode=True, data_prop=True).graph
+    read = {
+        value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in (*cut.input, *cut.value_info)
+    }
+    (name,) = (node.input[0] for node in cut.node if "Pool" in node.op_type or node.op_type == "Conv")
+    assert read[name][2:] == sizes
+    np.testing.assert_array_equal(run(made.model), run(model))
+    assert respell(made.model, REACHED).model is made.model
+
+
+@pytest.mark.parametrize(
+    ("body", "x"),
+    [
+        ("y = MaxPool <kernel_shape = [2, 2], strides = [4, 2]> (x)", "float[1,2,7,6]"),  # two windows of seven rows
+        ("y = MaxPool <kernel_shape = [7, 6]> (x)", "float[1,2,7,6]"),
+        ("y = MaxPool <kernel_shape = [4, 4], strides = [4, 4]> (x)", "float[1,2,h,w]"),
+        ("y = MaxPool <kernel_shape = [4, 4], strides = [4, 4], ceil_mode = 1> (x)", "float[1,2,7,6]"),
+        ("y, i = MaxPool <kernel_shape = [4, 4], strides = [4, 4]> (x)", "float[1,2,7,6]"),
+        ('y = MaxPool <kernel_shape = [4, 4], strides = [4, 4], auto_pad = "SAME_UPPER"> (x)', "float[1,2,7,6]"),
+    ],
+)
+def test_windows_that_reach_all_or_may_stay(body, x):
+    model = parse(body, x=x)
+    assert respell(model, REACHED).model is model
+
+
 @pytest.mark.parametrize("op", ["AveragePool", "LpPool", "MaxPool"])
 def test_pools_that_leave_out_elements_on_both_sides_stay(op):
     """onnxruntime begins at the second element of six, others at the first one."""
