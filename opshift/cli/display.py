@@ -254,7 +254,8 @@ def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console
                     unknown[row.why] += row.count
             nodes = several(sum(row.count for row in held.known), "node")
             if unknown and not held.needs:
-                left += [f"{unknown.total()} of {nodes} unknown: {next(iter(unknown))}"]
+                most = "mostly: " if len(unknown) > 1 else ""
+                left += [f"{unknown.total()} of {nodes} unknown ({most}{unknown.most_common(1)[0][0]})"]
         left += [str(need) for need in held.needs]
         say(f"{held.target}: {'; '.join(left)}", console, style="red" if held.refusals else None)
 
