@@ -201,7 +201,8 @@ class Backend:
         newest = self.opset or max(own, *self.oldest.values(), 1)  # what runs from an opset on is read there
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
-        edges |= {*self.oldest.values(), *(limit.before for limit in self.limits)}
+        edges |= {version for version in self.oldest.values() if version > min(own, _BROADCASTS)}
+        edges |= {limit.before for limit in self.limits}
         edges |= {version - 1 for limit in self.limits for version in _with_attribute(limit) if version > _BROADCASTS}
         others = {newest, *(opset for opset in edges if 1 <= opset < newest)} - {reached}
         return [reached, *sorted(others, key=lambda opset: (abs(opset - reached), opset))]

@@ -118,7 +118,9 @@ def test_the_opset_nearest_to_the_models_own_is_tried_first():
     assert one('[versions."1"]\nopset = 17').opsets_to_try(13) == [13, 17]
     assert one('[versions."1"]\nopset = 17').opsets_to_try(21) == [17]
     assert one('[versions."1"]').opsets_to_try(21) == [21]
-    assert one('[versions."1"]\nsince = ["MatMul-13", "Abs-6"]').opsets_to_try(11) == [11, 13, 6]
+    since = one('[versions."1"]\nsince = ["MatMul-13", "Abs-6"]')
+    assert since.opsets_to_try(11) == [11, 13]  # Abs-6 is there at 11
+    assert since.opsets_to_try(5) == [5, 6, 13]
 
 
 def test_no_opset_is_tried_that_broadcasts_otherwise_for_an_attribute_that_it_lacks():
