@@ -180,7 +180,7 @@ class Prover:
         self._shown = shown or before.side
         self._read: list[Any] = [None, None]  # the weights of the pair that was run last
         self.remarks: dict[str, dict[str, None]] = {}
-        """What was seen and does not decide, with the names of the values of which it is said."""
+        """Remarks, which do not decide the verdict, with the names of the values that they are about."""
         self.failures: list[Failure] = []
         """The regions that differ, in the order of the second model."""
 
@@ -899,7 +899,7 @@ def _where_finite(before: Any, after: Any) -> Any:
 
 
 def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether the outputs of two runs are further apart than rounding explains."""
+    """Compare the outputs of two runs: whether one differs by more than `close` allows."""
     return any(compare(a, b, "close").why for a, b in zip(one, other, strict=True))
 
 

@@ -97,7 +97,7 @@ class WholeRun:
 
     @property
     def status(self) -> str:
-        """What the outputs alone tell."""
+        """The verdict of the outputs, before changed parts are looked at."""
         return DIFFERENT if self.is_different else EQUAL if self.engine else UNVERIFIED
 
     def answer(self, status: str, findings: Sequence[Finding] = (), remarks: Sequence[str] = ()) -> Verification:

@@ -317,8 +317,10 @@ def _cut_nodes(source: ModelProto, refusals: Iterable[Refusal], folder: str | No
 
 
 def _cut_node(node: NodeProto, scope: Scope, source: ModelProto) -> ModelProto | None:
-    """Make a model of one node; None if the type of an input is unknown."""
-    sample = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
+    """Make a model of one node; None if an input is no tensor of a known type: sequences are replaced with the nodes
+    around them.
+    """
+    sample = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import, functions=source.functions)
     sample.graph.name = source.graph.name
     sample.graph.node.append(node)
     for name in filter(None, dict.fromkeys(node.input)):
@@ -327,7 +329,7 @@ def _cut_node(node: NodeProto, scope: Scope, source: ModelProto) -> ModelProto |
         if constant is not None:
             sample.graph.initializer.add().CopyFrom(constant)
             sample.graph.initializer[-1].name = name
-        elif value_type is not None:
+        elif value_type is not None and value_type.HasField("tensor_type"):
             sample.graph.input.add(name=name, type=value_type)
         else:
             return None

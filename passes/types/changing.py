@@ -124,7 +124,7 @@ class _Weights(NamedTuple):
 
     changed: int
     held: Counter[tuple[str, str, Reason]]
-    """Those that keep their type, by operator and name of the node, and the reason."""
+    """How many elements keep their type, by operator and name of the node, and the reason."""
 
     @property
     def share(self) -> float:

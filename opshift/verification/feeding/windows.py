@@ -33,7 +33,7 @@ class Window:
         return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
 
     def lacking(self, shape: Sequence[Any]) -> bool:
-        """Whether the map is smaller than the window; not where its shape is unknown. Asked for each window and run."""
+        """Whether the data is smaller than the window; False if its shape is unknown. Larger inputs are drawn then."""
         seen = shape[self.axis :][: len(self.sizes)]
         if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
             return False

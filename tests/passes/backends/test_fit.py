@@ -1,10 +1,11 @@
 """A model becomes one that a backend reads: at its own opset if that will do, and without what the backend lacks."""
 
-import onnx
+import onnx.parser
 import pytest
 from opshift.passes.backends import fit, measurements
 from opshift.passes.backends.backend import Backend, Limit, MeasuredCall
 from opshift.passes.conversion import convert
+from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.traversal import bodies
 
@@ -78,6 +79,19 @@ def test_other_opsets_are_tried_with_the_refused_node_before_the_whole_model(who
     else:
         assert [(refusal.op, refusal.node) for refusal in result.refusals] == [("Exp", "a" if nested else "y")]
         assert wholes == {13}
+
+
+def test_a_node_is_tried_alone_with_its_functions_and_no_node_of_a_sequence():
+    """What replaces a sequence are the nodes around it."""
+    text = """<ir_version: 8, opset_import: ["" : 13, "my" : 1]> g (float[N,4] x) => (float[N,4] y)
+        { i = Constant<value_int = 0>() s = SequenceConstruct(x, x) a = SequenceAt(s, i) b = Relu(a) y = my.F(b) }
+        <domain: "my", opset_import: ["" : 13]> F (p) => (q) { q = Exp(p) }"""
+    source = onnx.parser.parse_model(text)
+    blamed = [Refusal(*node, 0, False, "why") for node in [("y", "F", "my"), ("a", "SequenceAt", "")]]
+    ((op, sample),) = fit._cut_nodes(source, blamed, None)
+    assert op == "my::F"
+    onnx.checker.check_model(sample, full_check=True)
+    assert [function.name for function in sample.functions] == ["F"]
 
 
 def test_an_opset_that_is_too_old_for_another_operator_is_not_blamed():
