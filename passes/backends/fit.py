@@ -317,9 +317,11 @@ def _cut_nodes(source: ModelProto, refusals: Iterable[Refusal], folder: str | No
 
 
 def _cut_node(node: NodeProto, scope: Scope, source: ModelProto) -> ModelProto | None:
-    """Make a model of one node; None if an input is no tensor of a known type: sequences are replaced with the nodes
+    """Make a model of one node; None if it reads or makes anything but tensors: sequences are replaced with the nodes
     around them.
     """
+    if any((kind := scope.type(name)) is not None and not kind.HasField("tensor_type") for name in node.output if name):
+        return None
     sample = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import, functions=source.functions)
     sample.graph.name = source.graph.name
     sample.graph.node.append(node)

@@ -87,11 +87,24 @@ def test_a_node_is_tried_alone_with_its_functions_and_no_node_of_a_sequence():
         { i = Constant<value_int = 0>() s = SequenceConstruct(x, x) a = SequenceAt(s, i) b = Relu(a) y = my.F(b) }
         <domain: "my", opset_import: ["" : 13]> F (p) => (q) { q = Exp(p) }"""
     source = onnx.parser.parse_model(text)
-    blamed = [Refusal(*node, 0, False, "why") for node in [("y", "F", "my"), ("a", "SequenceAt", "")]]
+    nodes = [("y", "F", "my"), ("s", "SequenceConstruct", ""), ("a", "SequenceAt", "")]
+    blamed = [Refusal(*node, 0, False, "why") for node in nodes]
     ((op, sample),) = fit._cut_nodes(source, blamed, None)
     assert op == "my::F"
     onnx.checker.check_model(sample, full_check=True)
     assert [function.name for function in sample.functions] == ["F"]
+
+
+def test_a_split_into_a_sequence_that_is_read_at_another_opset_is_no_reason_to_refuse_a_model():
+    """As torch's dynamo exporter writes attention before it is optimized; the SplitToSequence alone needs a Slice."""
+    body = """h = Relu(x) s = SplitToSequence<axis = 1>(h, sizes) a = SequenceAt(s, zero) b = SequenceAt(s, one)
+        t = Mul(a, b) y = Relu(t)"""
+    constants = "int64[2] sizes = {2, 2}, int64 zero = {0}, int64 one = {1}"
+    source = model(body, 18, inputs="float[2,4] x", outputs="float[2,2] y", constants=constants)
+    sequences = {("", op): 1 for op in ("SplitToSequence", "SequenceAt", "Slice")}
+    after = fitted(source, opset=22, lacks={**sequences, ("", "Split"): 18})
+    assert (opsets(after)[""], operators(after) - {"Identity"}) == (17, {"Relu", "Split", "Mul"})
+    check_values(source, after, rtol=0, atol=0)
 
 
 def test_an_opset_that_is_too_old_for_another_operator_is_not_blamed():
