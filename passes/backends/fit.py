@@ -107,7 +107,7 @@ def _convert_for_backend(
         if not last.is_refused or not rest:
             return []
         if last.attempt.targets[""] == opsets[0]:
-            try_nodes_alone(last)
+            try_nodes_alone(tried[0])
         return [] if hopeless else [plan(rest[0])]
 
     def try_nodes_alone(refused: Conversion) -> None:
@@ -121,7 +121,10 @@ def _convert_for_backend(
                 hopeless[op] = deciding
 
     def blames_opset(conversion: Conversion) -> bool:
-        """Whether it was refused for an operator that the backend has at the nearest opset: that says nothing."""
+        """Whether this opset is to blame: the backend has the refused operator at the opset that was tried first.
+
+        Such refusals are not shown. Example: at opset 12 it has no Sqrt, which it has at the model's opset 15.
+        """
         opset = conversion.attempt.targets[""]
         return any(
             not r.domain and not backend.has("", r.op, opset) and backend.has("", r.op, opsets[0])
@@ -137,7 +140,7 @@ def _convert_for_backend(
     result = choose(of_use or own_attempts).result
     if not hopeless:
         return result, result.refusals
-    left = tuple(refusal for refusal in tried[-1].result.refusals if refusal.operator in hopeless)
+    left = tuple(refusal for refusal in result.refusals if refusal.operator in hopeless)
     return replace(result, refusals=left), next(iter(hopeless.values()))
 
 

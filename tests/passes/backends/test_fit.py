@@ -107,6 +107,16 @@ def test_a_split_into_a_sequence_that_is_read_at_another_opset_is_no_reason_to_r
     check_values(source, after, rtol=0, atol=0)
 
 
+def test_of_an_operator_the_calls_are_named_that_the_backend_refuses():
+    """Not those that only their replacement would lack something of: ncnn reads the first LayerNormalization."""
+    body = "a = Relu(x) b = LayerNormalization(a, s) c = LayerNormalization<axis = 0>(b, t) y = Relu(c)"
+    source = model(body, 17, inputs="float[2,4] x, float[4] s, float[2,4] t", outputs="float[2,4] y")
+    limit = Limit(frozenset({("", "LayerNormalization")}), attribute="axis", takes=(-1,))
+    lacks = {("", "ReduceMean"): 1, ("", "Exp"): 13}  # other opsets are tried
+    said = ['LayerNormalization "c": axis=0; supported: -1']
+    assert refusals(source, opset=20, limits=(limit,), lacks=lacks) == said
+
+
 def test_an_opset_that_is_too_old_for_another_operator_is_not_blamed():
     """At opset 12 the backend has no Sqrt, which says nothing about a model of opset 15."""
     source = model("a = Sqrt(x) b = Exp(a) y = Exp(b)", 15, inputs="float[N,4] x", outputs="float[N,4] y")
