@@ -430,7 +430,7 @@ def _with_infinities(values: Array, wide: Array) -> Array:
 
 
 def is_only_one_infinite(a: Any, b: Any) -> bool:
-    """Whether one array has an infinity where the other has a finite number. Decides whether inner values agree.
+    """Whether one array is infinite where the other is finite. Such inner values are never called equal.
 
     Where such arrays agree, the finite one is the largest of its type. Softmax of nothing else tells the two apart.
     """

@@ -121,7 +121,7 @@ def _convert_for_backend(
                 hopeless[op] = deciding
 
     def blames_opset(conversion: Conversion) -> bool:
-        """Whether this opset is to blame: the backend has the refused operator at the opset that was tried first.
+        """Whether the backend lacks an operator at this opset alone: it has it at the opset that was tried first.
 
         Such refusals are not shown. Example: at opset 12 it has no Sqrt, which it has at the model's opset 15.
         """

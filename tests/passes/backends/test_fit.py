@@ -82,7 +82,7 @@ def test_other_opsets_are_tried_with_the_refused_node_before_the_whole_model(who
 
 
 def test_a_node_is_tried_alone_with_its_functions_and_no_node_of_a_sequence():
-    """What replaces a sequence are the nodes around it."""
+    """A node of a sequence cannot be tried alone: it is replaced together with the nodes that read it."""
     text = """<ir_version: 8, opset_import: ["" : 13, "my" : 1]> g (float[N,4] x) => (float[N,4] y)
         { i = Constant<value_int = 0>() s = SequenceConstruct(x, x) a = SequenceAt(s, i) b = Relu(a) y = my.F(b) }
         <domain: "my", opset_import: ["" : 13]> F (p) => (q) { q = Exp(p) }"""
@@ -96,7 +96,7 @@ def test_a_node_is_tried_alone_with_its_functions_and_no_node_of_a_sequence():
 
 
 def test_a_split_into_a_sequence_that_is_read_at_another_opset_is_no_reason_to_refuse_a_model():
-    """As torch's dynamo exporter writes attention before it is optimized; the SplitToSequence alone needs a Slice."""
+    """Alone, SplitToSequence would need a Slice; with SequenceAt behind it, a Split does. torch's dynamo writes both."""
     body = """h = Relu(x) s = SplitToSequence<axis = 1>(h, sizes) a = SequenceAt(s, zero) b = SequenceAt(s, one)
         t = Mul(a, b) y = Relu(t)"""
     constants = "int64[2] sizes = {2, 2}, int64 zero = {0}, int64 one = {1}"
