@@ -1,4 +1,4 @@
-"""Of tests with every combination of parameters, as few as show each pair of values, or of two parameters each value."""
+"""Of tests with every combination of parameters, as few as show each value; of rows that somebody chose, each pair."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _needed(items: list[pytest.Item]) -> list[pytest.Item]:
     rows = numbered([call.params for call in calls if call is not None])
     if len(rows) != len(items) or len(rows[0]) < 2 or (len(rows[0]) == 2 and not is_product(rows)):
         return items
-    return [items[index] for index in cover(rows)]
+    return [items[index] for index in cover(rows, 1 if is_product(rows) else 2)]
 
 
 def numbered(calls: Sequence[dict[str, Any]]) -> list[Row]:
@@ -63,9 +63,8 @@ def is_product(rows: Sequence[Row]) -> bool:
     return len(set(rows)) == prod(len(set(column)) for column in zip(*rows, strict=True))
 
 
-def cover(rows: Sequence[Row]) -> list[int]:
-    """The rows, the best first, that together have every pair of values that any row has; of rows of two, every value."""
-    size = min(2, len(rows[0]) - 1)
+def cover(rows: Sequence[Row], size: int) -> list[int]:
+    """The rows, the best first, that together have all values that any row has; with a size of 2, all pairs of them."""
     pairs = [
         {tuple((place, row[place]) for place in places) for places in combinations(range(len(row)), size)}
         for row in rows

@@ -12,7 +12,7 @@ from tests.pairs import cover, is_product, numbered
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (4, 3, 3, 2, 2), (7, 4, 3, 3)])
 def test_every_pair_of_values_is_there_and_few_are_there_twice(sizes):
     rows = list(product(*map(range, sizes)))
-    chosen = [rows[index] for index in cover(rows)]
+    chosen = [rows[index] for index in cover(rows, 2)]
     for (a, first), (b, second) in combinations(enumerate(sizes), 2):
         assert {(row[a], row[b]) for row in chosen} == set(product(range(first), range(second)))
     assert len(chosen) <= 1.5 * max(first * second for first, second in combinations(sizes, 2))
@@ -20,7 +20,7 @@ def test_every_pair_of_values_is_there_and_few_are_there_twice(sizes):
 
 def test_of_two_parameters_each_value_is_there_where_every_combination_was_asked_for():
     rows = list(product(range(4), range(3)))
-    chosen = [rows[index] for index in cover(rows)]
+    chosen = [rows[index] for index in cover(rows, 1)]
     assert len(chosen) == 4
     assert {a for a, _ in chosen} == {0, 1, 2, 3}
     assert {b for _, b in chosen} == {0, 1, 2}
@@ -38,7 +38,7 @@ def test_values_take_turns_unless_the_whole_is_asked_for(monkeypatch):
 
 
 def test_what_is_asked_for_alone_is_needed():
-    assert cover([(1, 0, 1)]) == [0]
+    assert cover([(1, 0, 1)], 2) == [0]
 
 
 def test_parameters_that_vary_together_count_once():

@@ -21,7 +21,7 @@ def sample(published: list[Case]) -> list[Case]:
 
 @pytest.mark.parametrize("target", range(7, schemas.latest() + 1))
 def test_no_sampled_case_goes_wrong(sample: list[Case], target: int):
-    verdicts = [judge(case, target) for case in (sample if pairs.whole else sample[target % 2 :: 2])]
+    verdicts = [judge(case, target) for case in (sample if pairs.whole else sample[target % 4 :: 4])]
     bad = [
         f"{v.case} ({v.release}) {v.source}->{target} {v.status}: {v.why}"
         for v in verdicts
@@ -31,6 +31,7 @@ def test_no_sampled_case_goes_wrong(sample: list[Case], target: int):
     assert sum(v.status == OK for v in verdicts) > len(verdicts) / 2, "too few conversions to say anything"
 
 
+@pytest.mark.long
 def test_no_expanded_operator_of_a_sampled_case_goes_wrong(sample: list[Case]):
     verdicts = [judge(case, case.opset, [("", op)]) for case in sample for op in sorted(case.ops & expandable())]
     bad = [f"{v.case} ({v.release}) {v.status}: {v.why}" for v in verdicts if v.status in (WRONG, INVALID, CRASHED)]

@@ -338,6 +338,7 @@ def test_infinities_of_modest_numbers_are_tamed(engines: Engines, monkeypatch: p
     assert Judge(engines, of).judge(DOWN).status == UNJUDGED
 
 
+@pytest.mark.long
 def test_what_is_lost_beside_1_is_asked_again_of_ordinary_numbers(engines: Engines, monkeypatch: pytest.MonkeyPatch):
     """As Softplus of -69 is in its definition; what is wrong of ordinary numbers, too, is found."""
     inlined = Verb("inline", (("inline", (("Softplus",), None)),))

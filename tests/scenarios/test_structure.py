@@ -133,6 +133,7 @@ def test_graphs_as_deep_as_protobuf_reads_them():
     check_values(nested(5), converted(nested(5), 18), {"c": np.array(False)}, rtol=0, atol=0)
 
 
+@pytest.mark.long
 def test_deeper_graphs_are_no_model():
     with pytest.raises(InvalidModel, match="nested 33 levels deep; protobuf reads at most 32"):
         convert.attempt(nested(33), {"": 18})

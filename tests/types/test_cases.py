@@ -20,7 +20,7 @@ def marked(*, bfloat16=False):
         yield pytest.param(case, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("case", pairs.some([*marked()], 2))
+@pytest.mark.parametrize("case", pairs.some([*marked()], 4))
 def test_float16(case):
     converted = opshift.convert_version(case.model, types="float16")
     assert judge.judge(case, converted).wrong == ()

@@ -13,6 +13,7 @@ from opshift.passes.rewrite import registry
 from opshift.catalog import vendors
 
 
+@pytest.mark.long
 def test_the_table_is_what_the_onnxruntime_yields_that_it_names():
     """An older one than that has nothing that the table has not, but for texts that were written anew since."""
     source = schemas.vendor_table()["source"]

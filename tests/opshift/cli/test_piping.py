@@ -51,6 +51,7 @@ def test_a_model_goes_to_the_standard_output_and_words_to_the_other(here, name):
     assert done.stderr.decode().splitlines()[-1] == "written to standard output"
 
 
+@pytest.mark.long
 def test_models_go_from_command_to_command(here):
     done = shell("opshift convert - - --opset 13 <in.onnx | opshift convert - - --opset 12 --format json | cat")
     assert (done.returncode, opset(done.stdout)) == (0, 12)

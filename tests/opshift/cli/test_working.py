@@ -43,6 +43,7 @@ def test_verbose_says_what_is_done(source, tmp_path, capsys):
     assert logging.getLogger("opshift").level == logging.NOTSET
 
 
+@pytest.mark.long
 def test_quiet_prints_what_went_wrong_alone(source, tmp_path, capsys):
     onnx.save(model("a = Cos(x) y = ReduceMax<axes=[1]>(a)", 13, **IO), tmp_path / "other.onnx")
     other, out = str(tmp_path / "other.onnx"), str(tmp_path / "out.onnx")

@@ -253,6 +253,7 @@ def test_urls_that_cannot_be(memory, here, capsys):
     assert "unreadable: memory://in/bad.onnx: not an ONNX model: it is text\n" in told.out
 
 
+@pytest.mark.long
 def test_nothing_new_is_left_at_a_url_where_sending_fails(memory, tmp_path, monkeypatch):
     put = type(memory).put_file
 
@@ -412,6 +413,7 @@ def descendants(process):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+@pytest.mark.long
 def test_nothing_is_left_of_several_whose_process_is_killed(here, tmp_path):
     for number in range(100):
         onnx.save(rows(), here / f"{number}.onnx")

@@ -49,6 +49,7 @@ def test_lists_of_axes_are_left_out_where_they_do_not_fit(runtime):
     assert ranks(transpose, lambda made: True, runtime).ranks == (0, 1, 2, 3, 4, 5, 6)
 
 
+@pytest.mark.long
 def test_what_is_expected_is_what_onnxruntime_makes(runtime):
     seen = []
 

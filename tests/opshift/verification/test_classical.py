@@ -73,6 +73,7 @@ def test_each_node_of_a_forest_counts(change, scaled):
     assert found.status == ("different" if change else "equal"), found.why
 
 
+@pytest.mark.long
 def test_sums_of_many_trees_round_as_often_as_there_are_trees():
     """A thousand times 0.001, as pure leaves of a forest vote, is 160 roundings from 1 if added one after the other."""
     trees = [stump([(0, 0.001)], [(0, 0.0005)]) for _ in range(1000)]

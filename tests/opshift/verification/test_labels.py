@@ -52,6 +52,7 @@ def test_few_labels_that_tie_are_counted_before_it_is_asked_what_rounding_does()
     assert any("tie within rounding" in remark for remark in found.remarks)
 
 
+@pytest.mark.long
 def test_a_thousand_votes_round_a_thousand_times():
     """The first class has a thousand votes of 0.001, the second one vote of 1, and the third none that counts."""
     trees = [stump(votes, votes) for votes in [[(0, 0.001), (1, float(not at)), (2, 0.0)] for at in range(1000)]]

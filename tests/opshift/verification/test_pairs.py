@@ -23,7 +23,7 @@ def test_no_pair_is_named_twice():
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
-@pytest.mark.parametrize(("row", "way"), pairs.some([*known()], 3))
+@pytest.mark.parametrize(("row", "way"), pairs.some([*known()], 6))
 def test_known_pairs(row: Row, way: str):
     before, after = (Side(model) for model in row.models())
     grade = row.grade if way == CONVERT else "close"

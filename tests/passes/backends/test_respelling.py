@@ -581,6 +581,7 @@ def test_iree_refuses_a_scan_of_open_length(length, attributes):
     assert "--fix-shape" in str(result.refusals[0])
 
 
+@pytest.mark.long
 def test_a_turned_scan_in_a_branch_is_unrolled_for_iree():
     branch = scan(", scan_input_directions = [1]", "v").replace("y = Identity(v)", "u = Identity(v)")
     body = f"""

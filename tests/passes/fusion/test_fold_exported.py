@@ -47,7 +47,7 @@ def modernized(export):
     return raised.model, fold.attempt(raised.model)
 
 
-@pytest.mark.parametrize("name", pairs.some(list(EXPORTS), 3))
+@pytest.mark.parametrize("name", pairs.some(list(EXPORTS), 6))
 def test_a_folded_model_computes_what_its_framework_did(name):
     export = EXPORTS[name]
     raised, result = modernized(export)

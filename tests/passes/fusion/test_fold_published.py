@@ -72,6 +72,7 @@ def test_operators_come_back(folded):
 
 
 @pytest.mark.newest
+@pytest.mark.long
 def test_folded_calls_compute_what_is_published(folded):
     complaints = []
     for case, _, result in folded:

@@ -50,7 +50,7 @@ def checker(of: ModelProto) -> str:
     return ""
 
 
-@pytest.mark.parametrize("opset", store.frozen_opsets())
+@pytest.mark.parametrize("opset", pairs.some(store.frozen_opsets(), 4))
 def test_the_verdict_on_what_is_broken_is_the_checkers(opset):
     for number, case in enumerate(store.read(opset)):
         assert verdict(case.model) == checker(case.model) == ""
@@ -59,6 +59,7 @@ def test_the_verdict_on_what_is_broken_is_the_checkers(opset):
             assert bool(ours) == bool(theirs), f"{case.name}, {name}: {ours!r}, {theirs!r}"
 
 
+@pytest.mark.long
 def test_the_verdict_on_graphs_within_graphs_is_the_checkers():
     body = """i = Identity(x) y = If(c) <
         then_branch = t () => (a) { u = Neg(i) a = If(c) <
@@ -74,6 +75,7 @@ def test_the_verdict_on_graphs_within_graphs_is_the_checkers():
     assert len({name for name, bad in seen if bad}) > 50
 
 
+@pytest.mark.long
 def test_every_mistake_is_made_and_almost_all_are_found():
     cases = [case.model for opset in (9, 13, 21) for case in store.read(opset)]
     left, found = dict(MISTAKES), set()
@@ -178,6 +180,7 @@ def test_what_is_not_broken_here(change, why):
 
 
 @pytest.mark.parametrize("raw", [True, False])
+@pytest.mark.long
 def test_among_many_initializers_one_that_is_broken_is_found(raw):
     held = [onnx.helper.make_tensor(f"w{i}", TensorProto.FLOAT, [2], b"12345678" if raw else [1, 2], raw=raw)
             for i in range(5000)]  # fmt: skip

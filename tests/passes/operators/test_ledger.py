@@ -85,6 +85,7 @@ def test_an_operator_without_a_definition_says_why():
     assert not silent
 
 
+@pytest.mark.long
 def test_what_several_operator_files_use_lies_in_shared():
     """No file of a family imports another one."""
     room, found = Path(operators.__file__).parent, set()

@@ -298,6 +298,7 @@ def test_what_onnxruntime_saves_here_is_undone(tmp_path):
         assert of_blocks.running(Side(after)) == (Side(after), ())
 
 
+@pytest.mark.long
 def test_a_model_of_another_width_is_not_run(tmp_path, capsys):
     """It would compute something else here, without a word."""
     other = 8 if of_blocks._width() == 16 else 16
