@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,18 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if os.name == "posix" or collection_path.suffix != ".py":
         return None
     return bool(re.search(r"^pytestmark = .*pytest\.mark\.posix", collection_path.read_text("utf-8"), re.M)) or None
+
+
+def pytest_itemcollected(item: pytest.Function) -> None:
+    """Tests of OpenVINO need its newest release: older ones differ, and the lowest dependencies come without it."""
+    code = item.function.__code__
+    if _needs_openvino(item.path) or ("importorskip" in code.co_names and "openvino" in code.co_consts):
+        item.add_marker("newest")
+
+
+@cache
+def _needs_openvino(module: Path) -> bool:
+    return bool(re.search(r'^(openvino = )?pytest\.importorskip\("openvino"', module.read_text("utf-8"), re.M))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
