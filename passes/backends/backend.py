@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
@@ -153,6 +153,18 @@ class Backend:
         limits = tuple(limit if limit.wrong else replace(limit, ops=limit.ops - gone) for limit in self.limits)
         types = frozenset[str]() if ("", "value") in ops else self.types
         return replace(backend, limits=tuple(limit for limit in limits if limit.ops), types=types)
+
+    def with_operators(self, ops: Iterable[Op]) -> Backend:
+        """Copy the backend as if it had these operators, in every form. Used for loops that are unrolled afterwards."""
+        gained = frozenset(ops)
+        return replace(
+            self,
+            supports=self.supports | gained if self.supports is not None else None,
+            lacks={op: version for op, version in self.lacks.items() if op not in gained},
+            oldest={op: version for op, version in self.oldest.items() if op not in gained},
+            limits=tuple(replace(limit, ops=limit.ops - gained) for limit in self.limits),
+            measured={op: call for op, call in self.measured.items() if op not in gained},
+        )
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether the backend has the version of the operator that `opset` of its domain uses.

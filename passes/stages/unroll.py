@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from opshift.passes.changes import Allowance, Result
+from opshift.passes.errors import Refusal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.door import TURNED, Unrolled, select, unroll
-from opshift.passes.stages.stage import Facts, Stage
+from opshift.passes.stages.reach import Reach
+from opshift.passes.stages.stage import Facts
 
 UNASKED = 64
 """The most turns that are unrolled for a backend."""
+_CONTROL_FLOW = TURNED | {"If"}
 
 
 @dataclass(frozen=True)
@@ -35,9 +40,12 @@ class Unroll:
 
 @dataclass(frozen=True)
 class ReachUnrolled:
-    """Convert for a backend. If it lacks what repeats something, or If, that goes, and the model is converted again."""
+    """Convert for a backend. If it lacks what repeats something, or If, that goes, and the model is converted again.
 
-    reach: Stage
+    So do loops that replace other operators.
+    """
+
+    reach: Reach
     optional = False
     settles = ""
 
@@ -48,20 +56,35 @@ class ReachUnrolled:
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         """Convert for the backend. If it refuses loops or Ifs, unroll and replace them, and convert once more."""
         survey = facts.survey
-        result = self.reach.apply(model, facts, allowance)
-        lacked = {refusal.op for refusal in result.refusals if not refusal.domain}
-        if lacked.isdisjoint(TURNED | {"If"}):
-            return result
-        nodes = UNASKED if "If" in lacked else 0
-        turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
-        done = remove_control_flow(model, UNASKED, nodes, turns, facts.folder)
-        if not done.changes:
-            return _explain_refusals(result, done)
+        result, unrolled = self.reach.apply(model, facts, allowance), Result(model, (), ())
         facts.survey = None
-        again = self.reach.apply(done.model, facts, allowance)
+        lacked = {refusal.op for refusal in result.refusals if not refusal.domain}
+        if not lacked.isdisjoint(_CONTROL_FLOW):
+            nodes = UNASKED if "If" in lacked else 0
+            turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
+            done = remove_control_flow(model, UNASKED, nodes, turns, facts.folder)
+            if done.changes:
+                unrolled = Result(done.model, done.changes, ())
+                result = unrolled.join(self._reach_without(done, facts, allowance))
+            result = _explain_refusals(result, done)
+        if result.model is None and unrolled.model is not None and self.reach.backend is not None:
+            # operators that loops replace, such as CumSum: they are replaced first, then these loops are unrolled
+            backend = self.reach.backend.with_operators(("", op) for op in _CONTROL_FLOW)
+            replaced = replace(self.reach, backend=backend).apply(unrolled.model, facts, allowance)
+            if replaced.model is not None:
+                done = remove_control_flow(replaced.model, UNASKED, UNASKED, TURNED, facts.folder)
+                again = self._reach_without(done, facts, allowance)
+                if again.model is not None:
+                    result = unrolled.join(replaced).join(Result(done.model, done.changes, ())).join(again)
+                else:
+                    result = replace(result, refusals=tuple(_explain_replaced(result.refusals, done)))
         facts.survey = survey
-        result_after = replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
-        return _explain_refusals(Result(done.model, done.changes, ()).join(result_after), done)
+        return result
+
+    def _reach_without(self, done: Unrolled, facts: Facts, allowance: Allowance) -> Result:
+        """Convert what is left without control flow."""
+        again = self.reach.apply(done.model, facts, allowance)
+        return replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
 
 
 def _explain_refusals(result: Result, done: Unrolled) -> Result:
@@ -74,6 +97,17 @@ def _explain_refusals(result: Result, done: Unrolled) -> Result:
         for refusal in result.refusals
     ]
     return replace(result, refusals=tuple(explained))
+
+
+def _explain_replaced(refusals: Iterable[Refusal], done: Unrolled) -> Iterator[Refusal]:
+    """Add to refusals of operators that a loop replaces why the loop could not be unrolled."""
+    for refusal in refusals:
+        for loop in done.stays:
+            if loop.op in TURNED and loop.node.startswith(f"{refusal.node}/"):
+                yield replace(refusal, why=f"its replacement needs {loop.op}, and {loop.why}")
+                break
+        else:
+            yield refusal
 
 
 def remove_control_flow(model: ModelProto, turns: int, nodes: int, ops: frozenset[str], folder: str | None) -> Unrolled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx.helper
 import pytest
@@ -14,7 +15,7 @@ from opshift.passes.pipeline import FixPass
 import opshift
 from opshift.cli.main import main
 from tests import pairs
-from tests.support import model
+from tests.support import evaluate, model
 
 BOTH = """
   a = Loop(m, c, x) <body = turn (int64 i, bool go, float[3] v) => (bool on, float[3] w) {
@@ -102,3 +103,47 @@ def test_backends_without_them_get_models_without_them(target: str):
 def test_backends_without_if_get_where():
     made = opshift.inline(SOURCE, target="onnx2torch-1.5")
     assert ops(made).isdisjoint({"If", "Loop"})
+
+
+@pytest.mark.parametrize(
+    ("target", "node", "expected"),
+    pairs.some(
+        [
+            ("ncnn-20261020", "CumSum<reverse=1>(x, a)", [[6, 5, 3], [15, 11, 6]]),
+            ("rknn-2.5", "CumProd(x, a)", [[1, 2, 6], [4, 20, 120]]),
+            ("iree-3.13", "CumProd<reverse=1>(x, a)", [[6, 6, 3], [120, 30, 6]]),  # it reads Scan, along the first axis
+        ],
+        3,
+    ),
+)
+def test_backends_without_loops_get_what_loops_replace(target: str, node: str, expected: list[list[float]]):
+    made = opshift.inline(
+        model(f"z = Neg(x)\n y0 = {node}\n y = Add(y0, z)", 26, inputs="float[2,3] x", outputs="float[2,3] y",
+              constants="int64 a = {1}"),
+        target=target,
+    )  # fmt: skip
+    assert ops(made).isdisjoint({"CumSum", "CumProd", "Scan", "Loop"})
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    assert np.array_equal(evaluate(made, {"x": x})[0], np.array(expected, np.float32) - x)
+
+
+def test_a_quantized_recurrent_operator_is_unrolled_after_it_is_replaced():
+    source = model(
+        "y = com.microsoft.DynamicQuantizeLSTM<hidden_size = 1>(x, w, r, , , , , , ws, wz, rs, rz)",
+        14,
+        inputs="float[2,1,1] x",
+        outputs="float[2,1,1,1] y",
+        constants="uint8[1,1,4] w = {1, 2, 3, 4}, uint8[1,1,4] r = {1, 0, 1, 0}, float[1] ws = {0.5}, "
+        "uint8[1] wz = {1}, float[1] rs = {0.5}, uint8[1] rz = {0}",
+        domains='"com.microsoft" : 1',
+    )
+    made = opshift.inline(source, target="tvm-0.27")
+    assert ops(made).isdisjoint({"DynamicQuantizeLSTM", "Scan", "Loop"})
+
+
+@pytest.mark.parametrize(("target", "op"), [("ncnn-20261020", "CumSum"), ("iree-3.13", "CumProd")])
+def test_what_a_loop_of_unknown_length_replaces_needs_sizes(target: str, op: str):
+    source = model(f"y = {op}(x, a)", 26, inputs="float[N] x", outputs="float[N] y", constants="int64 a = {0}")
+    with pytest.raises(opshift.Refused, match='replacement needs Scan, and the length of "x" is dynamic; try --fix'):
+        opshift.inline(source, target=target)
+    assert ops(opshift.inline(source, target=target, fix_shape={"x": [3]})).isdisjoint({op, "Scan", "Loop"})
