@@ -70,7 +70,8 @@ def find(backend: str, python: str | None = None, file: str | None = None) -> In
         told = server.hello()
     except proxy.Absent as absent:
         variable = proxy.variable(backend)
-        install = f"{interpreter} -m pip install {' '.join(adapter.packages)}" if adapter.packages else ""
+        lacks_it = adapter.packages and not isinstance(absent, proxy.NoPython)
+        install = f"{interpreter} -m pip install {' '.join(adapter.packages)}" if lacks_it else ""
         where = f"name the interpreter that has it with --python or {variable}"
         raise ValueError(f"{absent}; {where}{f', or {install}' if install else ''}") from None
     finally:

@@ -38,6 +38,10 @@ class Absent(ValueError):
     """The backend is not there, or not under this interpreter."""
 
 
+class NoPython(Absent):
+    """Raised where a file is no interpreter of Python, in which a package could be installed."""
+
+
 class _Ended(EngineError):
     """The process died, or did not answer in time."""
 
@@ -86,7 +90,7 @@ class Proxy(Worker):
             )
         except OSError as error:
             self.stop()
-            raise Absent(f"{self._python} is no interpreter of Python: {error.strerror or error}") from None
+            raise NoPython(f"{self._python} is no interpreter of Python: {error.strerror or error}") from None
         finally:
             os.close(theirs)
             os.close(log)
@@ -95,6 +99,9 @@ class Proxy(Worker):
             told = self._answer()
         except _Ended as ended:
             raise Absent(f"{self._python} does not start the backend: {ended}") from None
+        except ValueError:  # no line of JSON
+            self.stop()
+            raise NoPython(f"{self._python} is no interpreter of Python: it does not run the adapter") from None
         if "missing" in told:
             self.stop()
             raise Absent(f"{self._python} does not have the backend: {told['missing']}")

@@ -135,6 +135,13 @@ def test_an_interpreter_is_named_or_set(monkeypatch, tmp_path):
         installed.find("onnxruntime", sys.executable)
 
 
+@pytest.mark.parametrize("interpreter", ["/bin/ls", "/bin/nosuch", "/bin"])
+def test_what_is_no_interpreter_is_not_told_to_install_the_package(interpreter):
+    with pytest.raises(ValueError, match=f"{interpreter} is no interpreter of Python: .*--python") as refused:
+        installed.find("mnn", interpreter)
+    assert "pip install" not in str(refused.value)
+
+
 def test_after_some_hangs_nothing_more_is_waited_for():
     class Hanging:
         asked = 0
