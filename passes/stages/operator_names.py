@@ -35,8 +35,9 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
         return ValueError(f"unknown {what} {name!r}: opshift knows no operators of domain {domain!r}")
     called = ELSEWHERE.get(re.sub(r"[^a-z0-9]", "", name.lower()))
-    if called in names:
-        return ValueError(f"unknown {what} {name!r}; did you mean {called}?")
+    elsewhere = [known for known in names if "::" in known and known.rpartition("::")[2] == name]
+    if called in names or elsewhere:
+        return ValueError(f"unknown {what} {name!r}; did you mean {' or '.join(elsewhere) or called}?")
     return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
 
 

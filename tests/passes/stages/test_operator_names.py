@@ -31,3 +31,9 @@ def test_operators_are_named_one_by_one_and_by_domain():
         find_named(RELU, [], "ai.onx", used)
     with pytest.raises(ValueError, match="unknown operator 'my::G'"):
         find_named(RELU, ["my::G"], None, used)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("DynamicQuantizeLSTM", "com.microsoft"), ("F", "my")])
+def test_the_operator_of_that_name_in_another_domain_is_meant_before_a_similar_one(name, meant):
+    with pytest.raises(ValueError, match=rf"did you mean {meant}::{name}\?"):
+        find_named(RELU, [name], None, [("", "Relu"), ("my", "F")])
