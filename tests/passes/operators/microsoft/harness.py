@@ -173,7 +173,7 @@ def _needed(made: Sequence[Call], rows: list[tuple[int, int]]) -> list[tuple[int
     values = pairs.numbered([dict(enumerate([*options[index], target])) for index, target in rows])
     if pairs.whole or len(values[0]) < 3:
         return rows
-    return [rows[index] for index in sorted(pairs.cover(values))]
+    return [rows[index] for index in sorted(pairs.cover(values, 2))]
 
 
 def _options(call: Call, inputs: int) -> Iterator[str]:
