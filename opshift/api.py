@@ -55,13 +55,11 @@ class Plan:
         changes: one entry for each node that a step would change, with its grade.
         refusals: the reasons why the model cannot be converted; empty if it can.
         nearest: where there are refusals, the opset nearest to the target that can be reached.
-        needs: what is left to the user: dimensions to which the target needs numbers.
     """
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     nearest: int | None = None
-    needs: tuple[Refusal, ...] = ()
 
     @property
     def grade(self) -> str:
@@ -82,8 +80,7 @@ class Plan:
         if self.refusals:
             nearest = f"; nearest opset that works: {self.nearest}" if self.nearest is not None else ""
             return f"refused: {several(len(self.refusals), 'reason')}{nearest}"
-        needs = f"; you have to fix: {self.needs[0]}" if self.needs else ""
-        return f"{several(len(self.changes), 'change')}, {self.grade}{needs}"
+        return f"{several(len(self.changes), 'change')}, {self.grade}"
 
     def _rows(self) -> list[tuple[int, str, str, str]]:
         """How often what is done to which operator, or why it cannot be done."""
@@ -599,13 +596,8 @@ def plan(
         interface=interface,
     )
     with listen(progress), lend(model) as (proto, folder, _):
-        result = goal.run(proto, folder)
-        return Plan(
-            result.changes,
-            result.refusals,
-            goal.find_nearest_opset(proto, result, folder),
-            goal.find_open_dimensions(proto),
-        )
+        result = goal.refuse_open_inputs(proto, goal.run(proto, folder), folder)
+        return Plan(result.changes, result.refusals, goal.find_nearest_opset(proto, result, folder))
 
 
 def verify(
@@ -715,7 +707,7 @@ def _run_goal(model: Model, goal: Goal, progress: Heard | None, given: Asked = D
             asked = at(given, goal.fixed, goal.with_ends(proto)) if goal.rebatch is None else given
             return narrow(goal, proto, lambda each, allowed: each.run(proto, folder, allowed), folder, asked)[0]
 
-        result = in_order_if_needed(run, proto)
+        result = goal.refuse_open_inputs(proto, in_order_if_needed(run, proto), folder)
         if result.model is None:
             raise goal.make_error(proto, result, folder)
         made: Model = back(result.model)

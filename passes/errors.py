@@ -212,6 +212,14 @@ class Refused(ValueError):
         return "\n".join(lines)
 
 
+def describe_numbers(needs: Iterable[Refusal]) -> str:
+    """List the options that fix open inputs: `--fix-shape x:?,3 --set sr=?, a number for each ?`.
+
+    Printed where a model is refused for them.
+    """
+    return f"{' '.join(dict.fromkeys(need.fix for need in needs))}, a number for each ?"
+
+
 class InvalidModel(ValueError):
     """The input is not a model that can be read: corrupt, truncated, not ONNX at all, or not as ONNX allows."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
-from opshift.passes.errors import Refusal, Refused
+from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.inputs import sizes
 from opshift.passes.inputs.ends import AS_IT_IS, Ends, Names, ends_of
 from opshift.passes.inputs.sizes import Sizes
@@ -60,6 +61,8 @@ class Refinement:
 
 
 NOTHING = Refinement()
+
+_MOST_TRIED = 5_000  # nodes of a model that is tried at numbers of our own, which takes long enough
 
 QUANTIZATIONS = ("qdq", "qoperator")
 """How quantized operators may be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
@@ -376,16 +379,40 @@ class Goal:
 
         return tuple(obstacles(made, self.reader, folder))
 
-    def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """List dynamic dimensions that the user has to fix, as the backend needs numbers.
+    def ask_for_numbers(
+        self, source: ModelProto, result: Result, folder: str | None
+    ) -> tuple[tuple[Refusal, ...], Result]:
+        """List inputs that the user has to fix before the backend reads the model: dynamic sizes, and values that
+        decide an If. `inspect --target` lists them.
 
-        Reports of a conversion for a backend list them.
+        Returns:
+            The inputs, as refusals that name the options. None if the backend reads the given result, or if numbers do
+            not help one that reads dynamic sizes. And the result at numbers of our own if it is read there, else the
+            given one.
         """
         if self.backend is None:
-            return ()
-        from opshift.passes.backends.door import find_open_dimensions
+            return (), result
+        from opshift.passes.backends.door import find_open_inputs, list_attempts
 
-        return tuple(find_open_dimensions(self.fix_sizes(source), self.backend))
+        sized = self.fix_sizes(source)
+        found = find_open_inputs(sized)
+        needed = self.backend.static_shapes and bool(found.sized)
+        if not needed and result.model is not None and not self.find_unread(result.model, folder):
+            return (), result
+        for asked, numbers in list_attempts(sized, found) if len(source.graph.node) <= _MOST_TRIED else ():
+            with suppress(InvalidModel, ValueError):
+                made = replace(self.plain, fixed=self.fixed.with_numbers(numbers)).run(source, folder)
+                if made.model is not None and not self.find_unread(made.model, folder):
+                    return asked, made
+        return (*found.sized, *found.deciding) if needed else (), result
+
+    def refuse_open_inputs(self, source: ModelProto, result: Result, folder: str | None) -> Result:
+        """Refuse a result for a backend that needs numbers which the model leaves open; others come back as they are.
+
+        Commands that write a model call this. `--try` does not: it may fix sizes itself.
+        """
+        needs, at_numbers = self.ask_for_numbers(source, result, folder)
+        return replace(result, model=None, refusals=(*at_numbers.refusals, *needs)) if needs else result
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.

@@ -247,7 +247,6 @@ def describe_without_texts(result: object) -> list[str | bytes]:
             *_changes(result.changes),
             *_refusals(result.refusals),
             str(result.nearest),
-            *_refusals(result.needs),
         ]
     if isinstance(result, Ended):
         return [result.code, *result.written, *(_report(result.printed) if result.printed.startswith("{") else ())]
@@ -280,7 +279,7 @@ def _report(printed: str) -> Iterator[str]:
         yield repr([report.get("code"), bool(report.get("output")), (report.get("verification") or {}).get("status")])
         yield from _changes(report.get("changes", ()))
         yield from _changes(report.get("taken_back", ()))
-        yield from _refusals([*report.get("refusals", ()), *report.get("needs", ())])
+        yield from _refusals(report.get("refusals", ()))
         yield repr({opset: (held["reachable"], held["grade"]) for opset, held in report.get("reach", {}).items()})
 
 

@@ -527,14 +527,17 @@ def _show_prospect(options: argparse.Namespace, source: ModelProto, found: FileF
     with working(options):
         result = goal.run(source, folder)
         nearest = goal.find_nearest_opset(source, result, folder)
-        tries = advice(source, goal, result, nearest, folder) if result.refusals else ()
-        prospect = replace(_ask_target(source, goal, result, folder), tries=tries)
+        prospect = _ask_target(source, goal, result, folder)
+        if prospect.refusals:
+            prospect = replace(prospect, tries=advice(source, goal, result, nearest, folder))
     if options.format == "json":
         print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
     in_the_way = prospect.obstacles
-    return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
+    return (
+        REFUSED if prospect.refusals or prospect.needs or (options.strict and (in_the_way or result.changes)) else DONE
+    )
 
 
 def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
@@ -546,17 +549,18 @@ def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | No
     from opshift.passes.backends.door import obstacles
 
     backend, sized = goal.backend, goal.fix_sizes(source)
+    needs, at_numbers = goal.ask_for_numbers(source, result, folder)
     in_the_way = tuple(obstacles(sized, backend, folder)) if backend is not None else ()
     return outcome_.Prospect(
         backend.name if backend is not None else goal.description.removeprefix("at "),
         in_the_way,
-        result.changes,
-        result.refusals,
-        goal.find_open_dimensions(source),
+        (result if result.model is not None else at_numbers).changes,
+        at_numbers.refusals,
+        needs,
         backend is None,
         outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
         casts=_list_cast_types(sized, backend) if backend is not None else {},
-        unread=goal.find_unread(result.model, folder) if result.model is not None and in_the_way else (),
+        unread=goal.find_unread(at_numbers.model, folder) if at_numbers.model is not None and in_the_way else (),
     )
 
 

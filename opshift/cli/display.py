@@ -24,7 +24,7 @@ from opshift.jobs.outcome import (
     verdict,
 )
 from opshift.passes.changes import RETYPED, Change, Result
-from opshift.passes.errors import Refusal, group_refusals
+from opshift.passes.errors import Refusal, describe_numbers, group_refusals
 from opshift.passes.model import schemas
 
 if TYPE_CHECKING:
@@ -75,8 +75,6 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
         say(line, console)
     for line in _describe_refusals(outcome.refusals, verbose=verbose):
         say(line, console, style="red")
-    for need in outcome.needs:
-        say(f"left to you: {need}", console)
     for line in _closing(outcome, verbose=verbose):
         say(line, console)
 
@@ -215,8 +213,8 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
             say(f"would be rewritten: {line}", console)
     for line in _describe_refusals(held.refusals, verbose=verbose, said="would be refused"):
         say(line, console, style="red")
-    for need in held.needs:
-        say(f"left to you: {need}", console)
+    for line in _describe_refusals(held.needs, verbose=verbose, said="left to you"):
+        say(line, console)
     tries = f"; try {', or '.join(held.tries)}" if held.tries else ""
     if held.opset:
         say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}{tries}", console)
@@ -227,6 +225,8 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
         )
     elif held.unread:
         say(f"opshift cannot replace {_first(held.unread)}; {_asking(held.target)}", console)
+    elif held.needs:
+        say(f"{held.target} reads this model once inputs are fixed; try {describe_numbers(held.needs)}", console)
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
@@ -239,24 +239,26 @@ def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console
 
     _tabulate([row[:2] for row in _rows(found, found)], console)
     for held in prospects:
+        fix = [f"try {describe_numbers(held.needs)}"] if held.needs else []
         if held.refusals:
-            left = [f"not read: {_first(held.refusals)}"]
+            left = [f"not read: {_first(held.refusals)}", *fix]
         elif held.unread:
-            left = [f"not read, as far as it was measured: {_first(held.unread)}"]
+            left = [f"not read, as far as it was measured: {_first(held.unread)}", *fix]
+        elif held.needs:
+            left = ["read once inputs are fixed", *fix]
         elif held.obstacles:
             ops = _name_rewritten(held)
             left = [f"read after `opshift convert --target {held.target}`{f', which rewrites {ops}' if ops else ''}"]
         else:
-            left = ["read at fixed sizes" if held.needs else "read as it is"]
+            left = ["read as it is"]
             unknown = Counter[str]()
             for row in held.known:
                 if row.word == UNKNOWN:
                     unknown[row.why] += row.count
             nodes = several(sum(row.count for row in held.known), "node")
-            if unknown and not held.needs:
+            if unknown:
                 most = "mostly: " if len(unknown) > 1 else ""
                 left += [f"{unknown.total()} of {nodes} unknown ({most}{unknown.most_common(1)[0][0]})"]
-        left += [str(need) for need in held.needs]
         say(f"{held.target}: {'; '.join(left)}", console, style="red" if held.refusals else None)
 
 
@@ -502,6 +504,8 @@ def _describe_miss(outcome: Outcome) -> str:
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
     if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):
         return f"not written: {join_names(ops)} mixes the samples of a batch"
+    if ops == ["input"]:
+        return f"not written {outcome.target}; try {describe_numbers(outcome.refusals)}"
     if ops == ["types"]:
         return "not written: the types cannot be changed as asked"
     own = outcome.before.opsets.get("")

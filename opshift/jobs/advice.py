@@ -9,20 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opshift.passes.changes import Result
-from opshift.passes.errors import InvalidModel
+from opshift.passes.errors import InvalidModel, describe_numbers
 from opshift.passes.goals import Goal, with_carriers
 from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.model.types import is_fixed, symbol
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
 
 MOST_NODES = 5_000
 """Of larger models nothing but the nearest opset is tried, which takes long enough."""
-_SIZES = (3, 5, 7, 11, 13, 17, 19, 23)  # one for each dimension: what holds of them does not hold by chance
 
 
 def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, folder: str | None) -> tuple[str, ...]:
@@ -37,7 +35,7 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
     if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
         source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
         hints += _suggest_release(source, plain, folder)
-        hints += _suggest_sizes(source, plain, folder)
+        hints += _suggest_numbers(source, plain, folder)
         hints += _suggest_types(source, plain, result, folder)
     return tuple(hints)
 
@@ -63,23 +61,16 @@ def _list_later_releases(backend: Backend) -> Iterator[Backend]:
     yield from own[names.index(backend.name) + 1 :] if backend.name in names else ()
 
 
-def _suggest_sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
-    """Suggest fixed sizes if the model converts with its dynamic dimensions fixed. Tried after a refusal."""
-    model = ModelProto()
-    model.CopyFrom(source)
-    sizes: dict[str, int] = {}
-    unnamed = False
-    for value in model.graph.input:
-        for dim in value.type.tensor_type.shape.dim:
-            if is_fixed(dim):
-                continue
-            unnamed |= not symbol(dim)
-            name = symbol(dim) or f"{value.name} {len(sizes)}"
-            dim.dim_value = sizes.setdefault(name, _SIZES[len(sizes) % len(_SIZES)])
-    if sizes and _reaches(model, goal, folder):
-        named = [name for name in sizes if " " not in name]
-        what = f"numbers for the dimensions {', '.join(named)}" if named and not unnamed else "inputs of fixed sizes"
-        yield f"{what} (--fix-shape)"
+def _suggest_numbers(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
+    """Suggest numbers for open inputs if the model converts with them; `Goal.ask_for_numbers` did so for a backend."""
+    if goal.backend is not None:
+        return
+    from opshift.passes.backends.door import find_open_inputs, list_attempts
+
+    for asked, numbers in list_attempts(source, find_open_inputs(source)):
+        if _reaches(source, replace(goal, fixed=numbers), folder):
+            yield describe_numbers(asked)
+            return
 
 
 _CARRIED = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}

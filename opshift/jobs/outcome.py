@@ -60,7 +60,6 @@ class Outcome:
     seconds: dict[str, float]
     nearest: int | None = None
     verification: Verification | None = None
-    needs: tuple[Refusal, ...] = ()
     folded: int | None = None
     taken_back: tuple[TakenBack, ...] = ()
     absent: tuple[str, ...] = ()

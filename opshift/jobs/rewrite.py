@@ -119,8 +119,8 @@ def rewrite(
             # a refusal looks for opsets near the targets, for which every operator has been counted
             calls = result.before if (goal.targets or goal.types) and first is source else None
             before = facts(first, os.path.getsize(model), calls)
-            needs = goal.find_open_dimensions(source)
-            outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
+            result = result if tried is not None else goal.refuse_open_inputs(source, result, folder)
+            outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds)
             outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
             if goal.backend is not None and tried is None:
                 outcome = replace(outcome, untried=goal.backend.name)

@@ -14,7 +14,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
-from opshift.passes.model.types import is_fixed, plain_type, symbol, type_text
+from opshift.passes.model.types import plain_type, type_text
 from opshift.passes.model.validity import is_theirs
 
 
@@ -28,24 +28,6 @@ def find_failing(model: ModelProto, backend: Backend, folder: str | None = None)
     held = backend.measured.values()
     measured = any(each.failed or any(types.failed for types in each.types.values()) for each in held)
     return set(_ObstacleSearch(model, backend, folder).find_failing()) if measured else set()
-
-
-def find_open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
-    """List the dynamic dimensions of inputs if the backend needs numbers; the user has to choose them.
-
-    Asked before a conversion for the backend.
-    """
-    if not backend.static_shapes:
-        return []
-    initialized = {tensor.name for tensor in model.graph.initializer}
-    refusals = []
-    for value in model.graph.input:
-        dims = value.type.tensor_type.shape.dim
-        open_dims = [symbol(d) or str(i) for i, d in enumerate(dims) if not is_fixed(d)]
-        if value.name not in initialized and open_dims:
-            why = f"dimension {', '.join(open_dims)} is dynamic; supported: fixed sizes; try --fix-shape"
-            refusals.append(Refusal(value.name, "input", "", 0, False, why))
-    return refusals
 
 
 def find_copied_outputs(model: ModelProto, backend: Backend, folder: str | None = None) -> dict[str, NodeProto]:

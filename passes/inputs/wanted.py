@@ -36,6 +36,11 @@ class Wanted:
     def __bool__(self) -> bool:
         return bool(self.shapes or self.sizes or self.values)
 
+    def with_numbers(self, others: Wanted) -> Wanted:
+        """Add what is to be fixed beyond this; for the same name, the others hold."""
+        shapes, sizes = {**self.shapes, **others.shapes}, {**self.sizes, **others.sizes}
+        return Wanted(shapes, sizes, {**self.values, **others.values})
+
 
 NOTHING = Wanted()
 

@@ -115,7 +115,19 @@ def test_plan_for_a_target():
     norm = model("y = ReduceL2(x)", 18, inputs="float[N,3] x", outputs="float[1,1] y")
     found = opshift.plan(norm, "qnn-2.22")
     assert {c.op for c in found.changes} == {"ReduceL2"}
-    assert [need.node for need in found.needs] == ["x"]
+    assert [(refusal.node, refusal.fix) for refusal in found.refusals] == [("x", "--fix-shape x:?,3")]
+    with pytest.raises(
+        opshift.Refused, match=r"dimension N is dynamic; supported: fixed sizes; try --fix-shape x:\?,3"
+    ):
+        opshift.inline(norm, target="qnn-2.22")
+    assert opshift.plan(norm, "qnn-2.22", fix_shape={"N": 2}).refusals == ()
+    assert (
+        opshift.inline(norm, target="qnn-2.22", fix_shape={"N": 2})
+        .graph.input[0]
+        .type.tensor_type.shape.dim[0]
+        .dim_value
+        == 2
+    )
 
 
 def test_plan_writes_nothing(source):

@@ -33,13 +33,68 @@ def norm(tmp_path):
 
 
 def test_inline_for_a_target_replaces_what_it_lacks(norm, npu, tmp_path, capsys):
-    assert cli.main(["inline", str(norm), "--target", npu]) == 0
-    printed = capsys.readouterr().out
-    assert 'left to you: input "x": dimension N is dynamic' in printed
-    assert "equal: the same " in printed
+    assert cli.main(["inline", str(norm), "--target", npu, "--fix-shape", "x:4,3"]) == 0
+    assert "equal: the same " in capsys.readouterr().out
     written = onnx.load(tmp_path / "norm.for-npu-1.onnx")
     assert [n.op_type for n in written.graph.node] == ["Mul", "ReduceSum", "Sqrt"]
     assert (written.opset_import[0].version, written.ir_version) == (15, 8)
+
+
+def test_sizes_that_a_target_needs_are_asked_for(norm, npu, tmp_path, capsys):
+    line = [str(norm), str(tmp_path / "out.onnx"), "--target", npu]
+    for verb in ("inline", "convert"):
+        for more in ([], ["--dry-run"], ["--no-verify"]):
+            assert cli.main([verb, *line, *more]) == 3
+            *_, why, _, last = capsys.readouterr().out.splitlines()
+            assert why == 'refused: input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape x:?,3'
+            assert last == "not written for npu-1; try --fix-shape x:?,3, a number for each ?"
+    assert listing(tmp_path) == ["norm.onnx", "npu.toml"]
+    assert cli.main(["convert", *line, "--fix-shape", "x:4,3"]) == 0
+    assert cli.main(["convert", *line, "--fix-shape", "N=4"]) == 0
+
+
+def test_a_value_that_decides_an_if_is_asked_for(tmp_path, capsys):
+    rates = """
+        <ir_version: 8, opset_import: ["" : 16]> g (float[N,4] x, int64 rate) => (float[N,4] y) {
+            wide = Constant<value = int64 {16000}>() is_wide = Equal(rate, wide)
+            y = If(is_wide) <then_branch = a () => (float[N,4] t) { t = Abs(x) },
+                             else_branch = b () => (float[N,4] e) { e = Neg(x) }>
+        }"""
+    onnx.save(onnx.parser.parse_model(rates), tmp_path / "rates.onnx")
+    line = ["convert", str(tmp_path / "rates.onnx"), str(tmp_path / "out.onnx"), "--target", "rknn-2.5"]
+    assert cli.main(line) == 3
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "not written for rknn-2.5; try --fix-shape x:?,4 --set rate=?, a number for each ?"
+    )
+    assert cli.main([*line, "--fix-shape", "x:1,4"]) == 3
+    assert capsys.readouterr().out.splitlines()[-1] == "not written for rknn-2.5; try --set rate=?, a number for each ?"
+    assert cli.main([*line, "--fix-shape", "x:1,4", "--set", "rate=8000"]) == 0
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Neg"]
+    capsys.readouterr()
+    assert cli.main(["inspect", str(tmp_path / "rates.onnx"), "--target", "rknn-2.5"]) == 3
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "rknn-2.5 reads this model once inputs are fixed; try --fix-shape x:?,4 --set rate=?, a number for each ?"
+    )
+
+
+def test_numbers_are_asked_for_where_a_target_of_dynamic_sizes_reads_the_model_with_them(tmp_path, capsys):
+    (tmp_path / "npu.toml").write_text(
+        'name = "npu"\nsource = "s"\nlimits = [{ ops = ["Slice"], constant = ["starts"] }]\n[versions."1"]\nopset = 13\n'
+        '[versions."1".measured]\nShape = "1-4"\nSlice = "1-4"\nAbs = "1-4"\n'
+    )
+    text = "s = Shape(x) y = Slice(x, s, e, a)"
+    constants = {"constants": "int64[1] e = {9}, int64[1] a = {0}"}
+    onnx.save(model(text, 13, inputs="float[N] x", outputs="float[M] y", **constants), tmp_path / "in.onnx")
+    line = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--target", str(tmp_path / "npu.toml")]
+    assert cli.main(line) == 3
+    assert capsys.readouterr().out.splitlines()[-1] == "not written for npu-1; try --fix-shape x:?, a number for each ?"
+    assert cli.main([*line, "--fix-shape", "x:4"]) == 0
+    onnx.save(model("y = Abs(x)", 13, inputs="float[N] x", outputs="float[N] y"), tmp_path / "in.onnx")
+    assert cli.main(line) == 0, "it reads dynamic sizes"
+    text = "y = Slice(x, s, e, a)"
+    onnx.save(model(text, 13, inputs="float[N] x, int64[1] s", outputs="float[M] y", **constants), tmp_path / "in.onnx")
+    assert cli.main(line) == 0, "no number for N makes s a constant"
+    assert "not supported: Slice" in capsys.readouterr().out
 
 
 def test_inline_for_a_target_names_all_that_has_no_definition(npu, tmp_path, capsys):
@@ -83,7 +138,12 @@ def test_inline_by_domain(tmp_path, capsys):
 
 
 def test_inspect_for_a_target(norm, npu, capsys):
-    assert cli.main(["inspect", str(norm), "--target", npu]) == 0
+    assert cli.main(["inspect", str(norm), "--target", npu]) == 3
+    printed = capsys.readouterr().out
+    assert printed.endswith(
+        "npu-1 reads this model once inputs are fixed; try --fix-shape x:?,3, a number for each ?\n"
+    )
+    assert cli.main(["inspect", str(norm), "--target", npu, "--fix-shape", "N=2"]) == 0
     printed = capsys.readouterr().out
     assert "not supported: opset: the model has 18; supported: at most 15" in printed
     assert 'not supported: ReduceL2 "y": not supported' in printed
@@ -93,7 +153,7 @@ def test_inspect_for_a_target(norm, npu, capsys):
     printed = capsys.readouterr().out
     assert "believed (documented): 1 x ReduceL2" in printed
     assert "runs this model as it is, according to its documentation" in printed
-    assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
+    assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 3
     held = json.loads(capsys.readouterr().out)["target"]
     assert held["obstacles"][1]["text"] == 'ReduceL2 "y": not supported'
     assert held["needs"][0]["node"] == "x"
@@ -121,10 +181,10 @@ def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
     assert one == "one-1: read as it is; 2 of 2 nodes unknown (dynamic sizes were not measured)"
     assert two.startswith("two-1: read after `opshift convert --target two-1`, which rewrites 1 x IsNaN")
     assert three.startswith("three-1: not read: ")
-    fixed = 'input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape'
+    fixed = "try --fix-shape x:?,2, a number for each ?"
     assert three.endswith(f"; {fixed}")
     assert five.startswith('five-1: not read, as far as it was measured: Not "y": input X "a" is dynamic')
-    assert six == f"six-1: read at fixed sizes; {fixed}"
+    assert six == f"six-1: read once inputs are fixed; {fixed}"
     assert cli.main(["inspect", "nan.onnx", "--target", "all", "--fix-shape", "N=3", "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["targets"]
     assert list(held) == ["one-1", "two-1", "three-1", "five-1", "six-1"]

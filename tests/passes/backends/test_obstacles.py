@@ -1,11 +1,10 @@
 """What a backend does not read in a model, and who says so."""
 
-import numpy as np
 import onnx
 import pytest
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
-from opshift.passes.backends.obstacles import find_open_dimensions, obstacles
+from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.model import tensor_data
 
 from tests.support import model
@@ -172,17 +171,6 @@ def test_types_that_one_operator_does_not_take():
     of = model("y = Pow(x, e)", 13, constants="int64[1] e = {2}", **IO)
     limit = limited("Pow", types=frozenset({"tensor(float)"}))
     assert found(of, **limit) == ['Pow "y": "e" is tensor(int64); supported: tensor(float)']
-
-
-def test_dimensions_without_a_number_are_left_to_the_user():
-    of = model("y = Add(x, w)", 13, inputs="float[N,4] x, float[4] w", outputs="float[N,4] y")
-    of.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(4, np.float32), "w"))
-    assert list(map(str, find_open_dimensions(of, Backend("npu-1", static_shapes=True)))) == [
-        'input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape'
-    ]
-    assert find_open_dimensions(of, Backend("npu-1")) == []
-    of.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3
-    assert find_open_dimensions(of, Backend("npu-1", static_shapes=True)) == []
 
 
 def test_ranks_and_sizes_without_a_number():
