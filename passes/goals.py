@@ -412,7 +412,9 @@ class Goal:
         Commands that write a model call this. `--try` does not: it may fix sizes itself.
         """
         needs, at_numbers = self.ask_for_numbers(source, result, folder)
-        return replace(result, model=None, refusals=(*at_numbers.refusals, *needs)) if needs else result
+        if not needs or at_numbers.refusals:  # which numbers do not cure
+            return result
+        return replace(result, model=None, refusals=(*result.refusals, *needs))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.

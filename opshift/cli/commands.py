@@ -546,11 +546,14 @@ def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | No
     Nothing is written. Used by `inspect --target`.
     """
     from opshift.passes.backends.door import find_known_calls as known_calls
-    from opshift.passes.backends.door import obstacles
+    from opshift.passes.backends.door import find_unread_forms, obstacles
 
     backend, sized = goal.backend, goal.fix_sizes(source)
     needs, at_numbers = goal.ask_for_numbers(source, result, folder)
     in_the_way = tuple(obstacles(sized, backend, folder)) if backend is not None else ()
+    if backend is not None:
+        named = {refusal.node for refusal in in_the_way}
+        in_the_way += tuple(each for each in find_unread_forms(sized, backend, folder) if each.node not in named)
     return outcome_.Prospect(
         backend.name if backend is not None else goal.description.removeprefix("at "),
         in_the_way,

@@ -504,11 +504,12 @@ def _describe_miss(outcome: Outcome) -> str:
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
     if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):
         return f"not written: {join_names(ops)} mixes the samples of a batch"
-    if ops == ["input"]:
-        return f"not written {outcome.target}; try {describe_numbers(outcome.refusals)}"
     if ops == ["types"]:
         return "not written: the types cannot be changed as asked"
     own = outcome.before.opsets.get("")
+    if needs := [each for each in outcome.refusals if each.op == "input"]:
+        lacking = f": cannot express {join_names([op for op in ops if op != 'input'])}" if ops != ["input"] else ""
+        return f"not written{lacking} {outcome.target}; try {describe_numbers(needs)}"
     told = f"not written: cannot express {join_names(ops)} {outcome.target}".rstrip()
     if outcome.nearest is not None and outcome.nearest == own:
         told += f", nor at any opset between that and {own}"

@@ -14,7 +14,7 @@ from opshift.passes.backends.measurements import read as read_measured
 from opshift.passes.backends.measurements import spell_call
 from opshift.passes.backends.obstacles import find_copied_outputs, obstacles
 from opshift.passes.backends.open_inputs import find_open_inputs, list_attempts
-from opshift.passes.backends.respelling import find_respelled, respell
+from opshift.passes.backends.respelling import find_respelled, find_unread_forms, respell
 from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
 from opshift.passes.backends.whole_numbers import keep_in_floats
 
@@ -36,6 +36,7 @@ __all__ = [
     "find_known_calls",
     "find_open_inputs",
     "find_respelled",
+    "find_unread_forms",
     "find_vendor_operators",
     "keep_in_floats",
     "list_attempts",

@@ -15,6 +15,7 @@ from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.backends.obstacles import find_refused_value, find_shape_limit
 from opshift.passes.changes import Change, Result
 from opshift.passes.conversion.ir_versions import initializers_to_inputs
+from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.editing.dead_code import drop_unused
 from opshift.passes.model.lazy_numpy import np
@@ -69,6 +70,15 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
     if model.ir_version < OVERRIDABLE_SINCE:
         initializers_to_inputs(model)
     return Result(model, tuple(changes), ())
+
+
+def find_unread_forms(source: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
+    """List calls that the backend reads in another form only, in which `respell` writes them.
+
+    `inspect --target` lists them with the obstacles.
+    """
+    changed = respell(source, backend, folder).changes
+    return [Refusal(each.node, each.op, "", 0, False, "it is read in another form only") for each in changed]
 
 
 def _find_forms(node: NodeProto, limits: list[Limit], scope: Scope) -> list[Step]:

@@ -196,6 +196,20 @@ def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
     assert 'opshift cannot replace Not "y": input X "a" is dynamic' in capsys.readouterr().out
 
 
+def test_inspect_names_a_call_that_is_read_in_another_form_only(tmp_path, capsys):
+    body = "a = Sigmoid(x) b = Mul(x, a) y = Add(a, b)"
+    onnx.save(model(body, 13, inputs="float[1,4] x", outputs="float[1,4] y"), tmp_path / "silu.onnx")
+    line = ["inspect", str(tmp_path / "silu.onnx"), "--target"]
+    assert cli.main([*line, "rknn-2.5"]) == 0
+    printed = capsys.readouterr().out
+    assert 'not supported: Mul "b": it is read in another form only' in printed
+    assert printed.endswith("`opshift inline --target rknn-2.5` makes it a model that rknn-2.5 reads\n")
+    assert cli.main([*line, "all"]) == 0
+    printed = capsys.readouterr().out
+    assert "rknn-2.5: read after `opshift convert --target rknn-2.5`, which rewrites 2 x Mul, 1 x Sigmoid" in printed
+    assert "mnn-3.6: read as it is\n" in printed
+
+
 def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     of = model("a = Relu(x) y = my.F(a)", 13, inputs="float[N,2] x", outputs="float[N,2] y", domains='"my" : 1')
