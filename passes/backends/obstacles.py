@@ -67,6 +67,7 @@ class _ObstacleSearch:
         self._backend = backend
         self._context = Context(model, model, folder)
         self._held = {tensor.name for tensor in model.graph.initializer}
+        self._known = dict[Scope, dict[str, bool]]()
         self._local = {(normalize_domain(f.domain), f.name) for f in model.functions}
 
     def find_all(self) -> Iterator[Refusal]:
@@ -153,29 +154,38 @@ class _ObstacleSearch:
             return ""
         first = next(filter(None, node.input), "")
         dims = scope.shape(first) if measured.failed and first else None
-        if dims is not None and len(dims) in measured.failed and not self._is_known(scope, first):
+        if dims is not None and len(dims) in measured.failed and not self._decide_known(scope, first):
             return f'"{first}" has rank {len(dims)}, which failed when measured'
         for name, kind, found in measurements.find_open_types(node, scope, self._backend, opset):
             if kind is not None and found is not None and kind in found.failed - found.ran:
-                if node.input and all(self._is_known(scope, given) for given in node.input if given):
+                if node.input and all(self._decide_known(scope, given) for given in node.input if given):
                     return ""
                 return f'"{name}" is {plain_type(kind)}, which failed when measured'
         return ""
 
-    def _is_known(self, scope: Scope, name: str) -> bool:
-        """Whether a backend knows a value before it runs: a constant, an empty value, or a default of an input."""
-        pending, seen = [name], {name}
-        while pending:
-            name = pending.pop()
-            if scope.is_constant(name) or self._is_default(scope, name) or 0 in (scope.shape(name) or ()):
-                continue
-            node = scope.producer(name) if self._backend.folds_sizes else None
-            if node is None or not node.input or next(subgraphs(node), None) is not None:
-                return False
-            if node.op_type not in ("Shape", "Size"):
-                pending += {name for name in node.input if name} - seen
-                seen.update(node.input)
-        return True
+    def _decide_known(self, scope: Scope, name: str) -> bool:
+        """Decide whether a backend knows a value before it runs: a constant, an empty value, a default of an input, or
+        what it computes of these where it folds sizes.
+        """
+        known = self._known.setdefault(scope, {})
+        pending = [] if name in known else [name]
+        while pending:  # the chain of an unrolled loop is too long for calls of calls
+            inputs = self._list_deciding(scope, pending[-1])
+            of_inputs = [known.get(each) for each in inputs or ()]
+            if inputs is not None and None in of_inputs and False not in of_inputs:
+                pending.append(inputs[of_inputs.index(None)])
+            else:
+                known[pending.pop()] = inputs is not None and False not in of_inputs
+        return known[name]
+
+    def _list_deciding(self, scope: Scope, name: str) -> list[str] | None:
+        """List the values that have to be known before this one is; None if that is never so."""
+        if scope.is_constant(name) or self._is_default(scope, name) or 0 in (scope.shape(name) or ()):
+            return []
+        node = scope.producer(name) if self._backend.folds_sizes else None
+        if node is None or not node.input or next(subgraphs(node), None) is not None:
+            return None
+        return [] if node.op_type in ("Shape", "Size") else list(filter(None, node.input))
 
     def _is_default(self, scope: Scope, name: str) -> bool:
         owner = scope.owner(name) if name in self._held else None
@@ -186,12 +196,12 @@ class _ObstacleSearch:
         if schema is None:
             return ""
         if limit.attribute and (why := find_refused_value(limit, node, schema, scope)):
-            constant = limit.attribute not in schema.attributes and all(self._is_known(scope, n) for n in node.input)
-            return "" if constant else why
+            known = limit.attribute not in schema.attributes and all(self._decide_known(scope, n) for n in node.input)
+            return "" if known else why
         if why := find_shape_limit(limit, node, schema, scope):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
-            if name and parameter.name in limit.constant and not self._is_known(scope, name):
+            if name and parameter.name in limit.constant and not self._decide_known(scope, name):
                 return f'input {parameter.name} "{name}" is dynamic; supported: constants'
             if name and parameter.name in limit.unused and 0 not in (scope.shape(name) or ()):
                 return f'input {parameter.name} "{name}" is not supported'
