@@ -42,13 +42,11 @@ class Draw:
         label: what is tried, as a report says it.
         feeds: by the name of an input.
         how: `ordinary`; `far` beyond what the first form may be made for; `special` numbers, such as NaN.
-        remark: what was not tried.
     """
 
     label: str
     feeds: dict[str, Any]
     how: str = ORDINARY
-    remark: str = ""
 
 
 def draw(
@@ -271,19 +269,19 @@ def _lengthen_index(value: Array, rows: Sequence[int]) -> Array:
 def _draw_rows_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], resized: frozenset[str], rng: np.random.Generator
 ) -> Iterator[Draw]:
-    """Draw rows that reach every leaf of a tree ensemble. Runs if a region has a tree ensemble."""
+    """Draw rows that the trees of an ensemble decide on. Runs if a region has a tree ensemble."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
             continue
-        rows, remark = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
+        rows = trees.draw_rows(node, base[name].shape[1], base[name].dtype.type, rng)
         is_batch = resized == {name}
         count = len(rows) if is_batch else len(base[name])
         rows = rows[: _MOST_TURNS * count]
         for start in range(0, len(rows), max(count, 1)):
             some = rows[start : start + count]
             fed = some if is_batch else np.resize(some, base[name].shape)
-            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start else remark)
+            yield Draw("rows of thresholds", {**base, name: fed})
 
 
 def _draw_boxes(

@@ -407,8 +407,6 @@ class Prover:
                 pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how
             )
             if closeness is not None:
-                if drawn.remark:
-                    self._remark(kind, drawn.remark)
                 done += 1
                 if closeness.why:
                     return drawn.label, closeness, drawn.feeds

@@ -42,19 +42,22 @@ def complete_tree(rng):
 
 
 def forest(change="", scaled=False):
-    """Forty trees, one of which has another leaf, threshold or feature, or sends missing values another way."""
+    """Forty trees, one of which has another leaf or feature, other thresholds, or sends missing values another way."""
     rng = np.random.default_rng(3)
     trees = [complete_tree(rng) for _ in range(40)]
     nodes = trees[23].nodes
-    mode, feature, value, true, false, tracks = nodes[22]
+    mode, _, value, true, false, tracks = nodes[22]
     if change == "leaf":
         nodes[true] = [(0, nodes[true][0][1] + 1.5)]
     elif change == "threshold":
-        nodes[22] = mode, feature, float(np.nextafter(np.float32(value), np.float32(9))), true, false, tracks
+        nodes[:31] = [
+            (mode, feature, float(np.nextafter(np.float32(value), np.float32(9))), *rest)
+            for mode, feature, value, *rest in nodes[:31]
+        ]
     elif change == "feature":
         nodes[22] = mode, 0, value, true, false, tracks
     elif change == "missing":
-        nodes[22] = mode, feature, value, true, false, 1 - tracks
+        nodes[:31] = [(*rest, 1 - tracks) for *rest, tracks in nodes[:31]]
     made = model("TreeEnsembleRegressor", np.float32, 5, {"n_targets": 1, **listed(trees, "target")}, 3)
     if scaled:
         made.graph.node[0].input[0] = "s"
@@ -66,7 +69,7 @@ def forest(change="", scaled=False):
 @pytest.mark.parametrize(
     ("change", "scaled"), pairs.in_turn(["", "leaf", "threshold", "feature", "missing"], [False, True])
 )
-def test_each_node_of_a_forest_counts(change, scaled):
+def test_each_tree_of_a_forest_counts(change, scaled):
     found = verify_sides(
         Side(forest(scaled=scaled)), Side(lowered(forest(change, scaled))), grade="close", promise=True
     )
