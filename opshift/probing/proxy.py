@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _START = 120.0
 """Seconds that a backend may take to be imported."""
-_KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "SYSTEMROOT", "TEMP")
+_KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "SYSTEMROOT")
 """What of the environment goes on."""
 _OFFLINE = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
 _ENCODED = {number: name.removeprefix("tensor(").removesuffix(")") for name, number in ELEMENT_TYPES.items()}
@@ -125,10 +125,14 @@ class Proxy(Worker):
         self._server, self._folder, self._life = None, None, -1
 
     def _environment(self) -> dict[str, str]:
-        """A PATH of its own, and nothing that leads to another installation or to a network."""
+        """A PATH of its own, and nothing that leads to another installation or to a network.
+
+        Temporary files lie in the folder that goes with the process: RKNN and TensorFlow leave theirs.
+        """
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         path = os.pathsep.join([os.path.dirname(os.path.abspath(self._python)), os.defpath])
-        return {**kept, **_OFFLINE, "PATH": path}
+        temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), self._folder.name)
+        return {**kept, **_OFFLINE, **temporary, "PATH": path}
 
     def _session(self, model: ModelProto, outputs: object = None, folder: object = None) -> _Session:
         return _Session(self, model)

@@ -77,6 +77,23 @@ def test_options_go_to_the_compiler():
         held.stop()
 
 
+def test_what_it_leaves_in_the_folder_for_temporary_files_goes_with_it(tmp_path):
+    (tmp_path / "npu.py").write_text(
+        "import tempfile\n"
+        "PACKAGE, REASONS, OPTIONS = 'onnxruntime', [], []\n"
+        "class Session:\n"
+        "    def __init__(self, *_):\n"
+        "        raise RuntimeError(tempfile.mkdtemp())\n"
+    )
+    held = Proxy(str(tmp_path / "npu.py"), sys.executable, 20)
+    refused = held.run(task("y = Relu(x)", X))
+    assert refused.status == "refused"
+    left = refused.why.rpartition(" ")[2]
+    assert os.path.isdir(left)
+    held.stop()
+    assert not os.path.exists(left)
+
+
 @pytest.mark.long
 def test_what_dies_says_its_last_words_and_is_started_anew(npu):
     assert npu.run(task("y = Relu(x)", np.maximum(X, 0))).agrees
