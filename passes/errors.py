@@ -213,11 +213,11 @@ class Refused(ValueError):
 
 
 def describe_numbers(needs: Iterable[Refusal]) -> str:
-    """List the options that fix open inputs: `--fix-shape x:?,3 --set sr=?, a number for each ?`.
+    """List the options that fix open inputs: `--fix-shape x:?,3 --set sr=? with a number for each ?`.
 
     Printed where a model is refused for them.
     """
-    return f"{' '.join(dict.fromkeys(need.fix for need in needs))}, a number for each ?"
+    return f"{' '.join(dict.fromkeys(need.fix for need in needs))} with a number for each ?"
 
 
 class InvalidModel(ValueError):

@@ -63,7 +63,10 @@ def test_the_nearest_opset_is_tried(here, capsys):
 def test_numbers_for_dimensions_are_tried(here, capsys):
     code, lines, _ = refused(capsys, "add.onnx", "y = Add(x, z)", 7, "--opset 6",
                              inputs="float[N,3] x, float[M,3] z", outputs="float[K,3] y")  # fmt: skip
-    assert (code, lines[-1].partition("; ")[2]) == (3, "try --fix-shape x:?,3 --fix-shape z:?,3, a number for each ?")
+    assert (code, lines[-1].partition("; ")[2]) == (
+        3,
+        "try --fix-shape x:?,3 --fix-shape z:?,3 with a number for each ?",
+    )
     code, lines, _ = refused(capsys, "add.onnx", "y = Add(x, z)", 7, "--opset 6",
                              inputs="float[N,3] x, float[?,3] z", outputs="float[K,3] y")  # fmt: skip
     assert (code, lines[-1].startswith("not written: cannot express Add at opset 6")) == (3, True)

@@ -47,7 +47,7 @@ def test_sizes_that_a_target_needs_are_asked_for(norm, npu, tmp_path, capsys):
             assert cli.main([verb, *line, *more]) == 3
             *_, why, _, last = capsys.readouterr().out.splitlines()
             assert why == 'refused: input "x": dimension N is dynamic; supported: fixed sizes; try --fix-shape x:?,3'
-            assert last == "not written for npu-1; try --fix-shape x:?,3, a number for each ?"
+            assert last == "not written for npu-1; try --fix-shape x:?,3 with a number for each ?"
     assert listing(tmp_path) == ["norm.onnx", "npu.toml"]
     assert cli.main(["convert", *line, "--fix-shape", "x:4,3"]) == 0
     assert cli.main(["convert", *line, "--fix-shape", "N=4"]) == 0
@@ -64,16 +64,19 @@ def test_a_value_that_decides_an_if_is_asked_for(tmp_path, capsys):
     line = ["convert", str(tmp_path / "rates.onnx"), str(tmp_path / "out.onnx"), "--target", "rknn-2.5"]
     assert cli.main(line) == 3
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "not written for rknn-2.5; try --fix-shape x:?,4 --set rate=?, a number for each ?"
+        "not written for rknn-2.5; try --fix-shape x:?,4 --set rate=? with a number for each ?"
     )
     assert cli.main([*line, "--fix-shape", "x:1,4"]) == 3
-    assert capsys.readouterr().out.splitlines()[-1] == "not written for rknn-2.5; try --set rate=?, a number for each ?"
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == "not written for rknn-2.5; try --set rate=? with a number for each ?"
+    )
     assert cli.main([*line, "--fix-shape", "x:1,4", "--set", "rate=8000"]) == 0
     assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Neg"]
     capsys.readouterr()
     assert cli.main(["inspect", str(tmp_path / "rates.onnx"), "--target", "rknn-2.5"]) == 3
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "rknn-2.5 reads this model once inputs are fixed; try --fix-shape x:?,4 --set rate=?, a number for each ?"
+        "rknn-2.5 reads this model once inputs are fixed; try --fix-shape x:?,4 --set rate=? with a number for each ?"
     )
 
 
@@ -87,7 +90,10 @@ def test_numbers_are_asked_for_where_a_target_of_dynamic_sizes_reads_the_model_w
     onnx.save(model(text, 13, inputs="float[N] x", outputs="float[M] y", **constants), tmp_path / "in.onnx")
     line = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--target", str(tmp_path / "npu.toml")]
     assert cli.main(line) == 3
-    assert capsys.readouterr().out.splitlines()[-1] == "not written for npu-1; try --fix-shape x:?, a number for each ?"
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == "not written for npu-1; try --fix-shape x:? with a number for each ?"
+    )
     assert cli.main([*line, "--fix-shape", "x:4"]) == 0
     onnx.save(model("y = Abs(x)", 13, inputs="float[N] x", outputs="float[N] y"), tmp_path / "in.onnx")
     assert cli.main(line) == 0, "it reads dynamic sizes"
@@ -141,7 +147,7 @@ def test_inspect_for_a_target(norm, npu, capsys):
     assert cli.main(["inspect", str(norm), "--target", npu]) == 3
     printed = capsys.readouterr().out
     assert printed.endswith(
-        "npu-1 reads this model once inputs are fixed; try --fix-shape x:?,3, a number for each ?\n"
+        "npu-1 reads this model once inputs are fixed; try --fix-shape x:?,3 with a number for each ?\n"
     )
     assert cli.main(["inspect", str(norm), "--target", npu, "--fix-shape", "N=2"]) == 0
     printed = capsys.readouterr().out
@@ -181,7 +187,7 @@ def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
     assert one == "one-1: read as it is; 2 of 2 nodes unknown (dynamic sizes were not measured)"
     assert two.startswith("two-1: read after `opshift convert --target two-1`, which rewrites 1 x IsNaN")
     assert three.startswith("three-1: not read: ")
-    fixed = "try --fix-shape x:?,2, a number for each ?"
+    fixed = "try --fix-shape x:?,2 with a number for each ?"
     assert three.endswith(f"; {fixed}")
     assert five.startswith('five-1: not read, as far as it was measured: Not "y": input X "a" is dynamic')
     assert six == f"six-1: read once inputs are fixed; {fixed}"

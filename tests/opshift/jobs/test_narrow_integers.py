@@ -80,7 +80,7 @@ def test_a_target_that_reads_no_int64_gets_none_but_constants(here: Path, capsys
     assert main(line) == 3
     told = capsys.readouterr().out
     assert 'Reshape "r": "t" is a size that is computed; tensorrt-8.6 keeps int64 in int32; try --fix-shape' in told
-    assert told.endswith("try --fix-shape x:?,2,3, a number for each ?\n")
+    assert told.endswith("try --fix-shape x:?,2,3 with a number for each ?\n")
     assert main([*line, "--fix-shape", "N=4", "--val-range", "k:[0,1]"]) == 0
     made = onnx.load("out.onnx")
     assert [node.op_type for node in made.graph.node] == ["Cast", "Reshape", "Add", "Gather"]
