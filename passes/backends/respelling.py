@@ -110,7 +110,10 @@ def _write(
         written = take_over(node, values) if values is not None else [*node.build.nodes, copy] * node.touched
         if written:
             version = schemas.since("", proto.op_type, scope.opset) or 1
-            changes.append(Change(node.name, proto.op_type, "", version, version, sentence_of(step)))
+            change = Change(
+                node.name, proto.op_type, "", version, version, sentence_of(step), node.grade, "; ".join(node.remarks)
+            )
+            changes.append(change)
             return [each for part in written for each in _write(part, limits, scope, changes, tried | {step})]
     return [proto]
 
@@ -455,6 +458,8 @@ def _reduce_in_turn(node: Node) -> str | None:
     axes = node.scope.ints(node.input(1)) if node.input(1) else node.attributes.get("axes")
     if rank is None or not axes or (node.op_type == "ReduceMean" and node.scope.elem_type(value) not in _LARGEST):
         return None
+    if node.op_type == "ReduceMean":
+        node.close("divides before it sums over the next axis")
     for axis in sorted({axis % rank for axis in axes}, reverse=True):
         if node.input(1):
             value = build.again(node.proto, [value, build.constant(tensors.int64s([axis]))])
@@ -496,6 +501,7 @@ def _multiply(node: Node) -> str | None:
     count = float(exponent.reshape(-1)[0])
     if count not in (3, 4) or node.scope.elem_type(x) != TensorProto.FLOAT:
         return None
+    node.close("rounds each product")
     square = build.Mul(x, x)
     return str(build.Mul(square, square if count == 4 else x))
 
