@@ -54,9 +54,10 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
     all_changes, reasons = whole.optional, dict[tuple[str, str, str], str]()
     started, proofs = perf_counter(), 0
     while whole.optional and proofs < MOST_PROOFS and perf_counter() - started < MOST_SECONDS:
-        for change in _list_blamed_changes(whole.optional, seen) or [
-            _find_fault(goal, attempt, prove, whole, reasons.keys())
-        ]:
+        blamed = _list_blamed_changes(whole.optional, seen)
+        if not blamed and not proofs and not prove(_make_without(goal, attempt, (), 0)).equal:
+            break  # no optional change is at fault: an engine may not run the source
+        for change in blamed or [_find_fault(goal, attempt, prove, whole, reasons.keys())]:
             why = _spell_reason(seen)
             if sum(key[1:] == _key(change)[1:] for key in reasons) + 1 >= _ALIKE:
                 reasons["", change.op, change.how] = why
