@@ -147,3 +147,17 @@ def test_what_a_loop_of_unknown_length_replaces_needs_sizes(target: str, op: str
     with pytest.raises(opshift.Refused, match='replacement needs Scan, and the length of "x" is dynamic; try --fix'):
         opshift.inline(source, target=target)
     assert ops(opshift.inline(source, target=target, fix_shape={"x": [3]})).isdisjoint({op, "Scan", "Loop"})
+
+
+def test_an_if_of_a_dynamic_condition_becomes_where_for_a_backend_that_reads_constant_ones():
+    source = model(
+        "y = If(c) <then_branch = p () => (float[3] t) { t = Neg(x) }, else_branch = q () => (float[3] e) { e = Abs(x) }>",
+        17,
+        inputs="float[3] x, bool c",
+        outputs="float[3] y",
+    )
+    made = opshift.inline(source, target="rknn-2.5")
+    assert "If" not in ops(made)
+    x = np.array([-1, 2, -3], np.float32)
+    assert np.array_equal(evaluate(made, {"x": x, "c": np.array(True)})[0], [1, -2, 3])
+    assert np.array_equal(evaluate(made, {"x": x, "c": np.array(False)})[0], [1, 2, 3])
