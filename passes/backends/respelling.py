@@ -447,6 +447,19 @@ def _reshape_condition(node: Node) -> None:
     node.set_input(0, node.build.Reshape(node.input(0), [1]))
 
 
+@_form("no split", "Split")
+@says("Gave Split the sizes of its parts")
+def _write_parts(node: Node) -> None:
+    dims, axis, parts = node.scope.shape(node.input(0)), node.attributes.get("axis", 0), len(node.proto.output)
+    size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
+    if isinstance(size, int) and size % parts == 0:
+        sizes = [size // parts] * parts
+        if node.opset >= _AXES_ARE_INPUT:
+            node.set_input(1, node.build.constant(tensors.int64s(sizes)))
+        else:
+            node.attributes["split"] = sizes
+
+
 # --- numbers -----------------------------------------------------------------------------------------------------
 
 

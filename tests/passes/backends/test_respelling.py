@@ -105,6 +105,28 @@ def test_a_mean_of_several_axes_is_a_mean_of_means():
     np.testing.assert_allclose(run(made), run(model), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("opset", [11, 13])
+def test_parts_of_equal_size_are_named_for_ncnn(opset):
+    source = parse("a, b, c = Split <axis = -1> (x) d = Mul(a, b) y = Add(d, c)", opset=opset)
+    made = respell(source, find("ncnn")).model
+    assert not [why for why in obstacles(made, find("ncnn")) if why.op == "Split"]
+    (split,) = [node for node in made.graph.node if node.op_type == "Split"]
+    assert len(split.input) == 2 or [list(a.ints) for a in split.attribute if a.name == "split"] == [[2, 2, 2]]
+    assert np.array_equal(run(made), run(source))
+    unknown = parse("a, b, c = Split <axis = -1> (x) d = Mul(a, b) y = Add(d, c)", x="float[1,2,7,N]", opset=opset)
+    assert respell(unknown, find("ncnn")).model is unknown
+
+
+def test_ncnn_reads_a_split_at_opsets_where_it_reads_a_mean():
+    source = parse(
+        "s = Constant <value_ints = [2, 4]> () i = Constant <value_ints = [2]> () "
+        "a, b = Split <axis = 3> (x, s) m = ReduceMean(b, i) n = Relu(b) y = Mul(m, n)"
+    )
+    made = Goal(backend=find("ncnn")).run(source).model
+    assert not obstacles(made, find("ncnn"))
+    np.testing.assert_allclose(run(made), run(source), rtol=1e-6)
+
+
 POWERS = Backend("picky-1", limits=(Limit(frozenset({("", "Pow")}), attribute="Y", refuses=(3, 4)),))
 
 
