@@ -55,24 +55,24 @@ def test_sizes_that_a_target_needs_are_asked_for(norm, npu, tmp_path, capsys):
 
 def test_a_value_that_decides_an_if_is_asked_for(tmp_path, capsys):
     rates = """
-        <ir_version: 8, opset_import: ["" : 16]> g (float[N,4] x, int64 rate) => (float[N,4] y) {
+        <ir_version: 8, opset_import: ["" : 16]> g (float[N,4] x, int64 rate) => (float[M,4] y) {
             wide = Constant<value = int64 {16000}>() is_wide = Equal(rate, wide)
             y = If(is_wide) <then_branch = a () => (float[N,4] t) { t = Abs(x) },
-                             else_branch = b () => (float[N,4] e) { e = Neg(x) }>
+                             else_branch = b () => (float[K,4] e) { e = Concat<axis = 0>(x, x) }>
         }"""
     onnx.save(onnx.parser.parse_model(rates), tmp_path / "rates.onnx")
     line = ["convert", str(tmp_path / "rates.onnx"), str(tmp_path / "out.onnx"), "--target", "rknn-2.5"]
     assert cli.main(line) == 3
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "not written for rknn-2.5; try --fix-shape x:?,4 --set rate=? with a number for each ?"
+        "not written: cannot express If for rknn-2.5; try --fix-shape x:?,4 --set rate=? with a number for each ?"
     )
     assert cli.main([*line, "--fix-shape", "x:1,4"]) == 3
     assert (
         capsys.readouterr().out.splitlines()[-1]
-        == "not written for rknn-2.5; try --set rate=? with a number for each ?"
+        == "not written: cannot express If for rknn-2.5; try --set rate=? with a number for each ?"
     )
     assert cli.main([*line, "--fix-shape", "x:1,4", "--set", "rate=8000"]) == 0
-    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Neg"]
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Concat"]
     capsys.readouterr()
     assert cli.main(["inspect", str(tmp_path / "rates.onnx"), "--target", "rknn-2.5"]) == 3
     assert capsys.readouterr().out.splitlines()[-1] == (
