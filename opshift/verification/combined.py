@@ -191,10 +191,10 @@ def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[st
     rejected: set[str] = set()
     for turn in range(_ROUNDS):
         differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
-        differing = differing.difference(outputs)
         if not differing:
             break
-        rejected |= differing if turn + 1 < _ROUNDS else prover.landmarks.difference(outputs)
+        is_inside = turn + 1 < _ROUNDS and not differing.issubset(outputs)
+        rejected |= (differing if is_inside else prover.landmarks).difference(outputs)
         findings = prover.prove(rejected, drawn=False)
     return findings if prover.failures else prover.prove(rejected)
 

@@ -597,7 +597,8 @@ class Prover:
             if isinstance(second, Reference):
                 kind.broken = kind.broken or str(error)
                 return None
-            return Closeness(f"the second model fails: {error}", is_same=False) if how == ORDINARY else None
+            failed = Closeness(f"the second model fails: {error}", is_same=False, is_other=True)
+            return failed if how == ORDINARY else None
         if is_all_nan(expected) and is_all_nan(actual):
             kind.why = kind.why or _NAN
             return None

@@ -10,7 +10,9 @@ import opshift
 from opshift.verification import combined
 from opshift.verification.combined import verify_sides
 from opshift.verification.feeding.asked import read_options
+from opshift.verification.parts import rename_values
 from opshift.verification.side import Side
+from tests.exported import store
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -90,6 +92,22 @@ def test_parts_that_agree_with_the_nodes_before_them_are_one_remark():
     found = verify(text.format("Relu", "Abs"), text.format("Identity", "Identity"), promise=True)
     assert found.status == "equal"
     assert found.remarks == ('"p" and 1 more: tested only on numbers that the nodes in front can compute',)
+
+
+def numbered(source, first):
+    """Name values by their number, as exporters do."""
+    ends = {value.name for value in (*source.graph.input, *source.graph.output)}
+    names = [name for node in source.graph.node for name in node.output if name not in ends]
+    return rename_values(source, {name: f"val_{first + number}" for number, name in enumerate(names)})
+
+
+@pytest.mark.newest
+def test_numbers_that_mean_other_values_at_the_outputs_are_given_up():
+    """Of an attention that is optimized, most numbers do, and its last part reads four such values."""
+    (source,) = (one.model for one in store.read("torch") if one.name == "torch/attention/torchscript_raw-17")
+    optimized = opshift.optimize(source)
+    found = verify_sides(Side(numbered(source, 0)), Side(numbered(optimized, 1)), grade="close")
+    assert found.status == "equal", found.why
 
 
 def test_a_branch_for_other_sizes_is_run_at_such():
