@@ -36,7 +36,9 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
             name, colon, rest = text.rpartition(":")
             found = re.fullmatch(_LIST, rest.strip())
             if colon and name and found:
-                shapes[name] = tuple(int(size) for size in found[1].split(",") if size.strip())
+                shape = tuple(int(size) for size in found[1].split(",") if size.strip())
+                if shapes.setdefault(name, shape) != shape:
+                    raise ValueError(f"two shapes are given for input {name!r}: {shapes[name]} and {shape}")
             else:
                 symbols.update(_symbols(text))
     for name, held in (*shapes.items(), *((name, (size,)) for name, size in symbols.items())):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.errors import Refusal
+from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.door import TURNED, Unrolled, select, unroll
@@ -73,8 +74,9 @@ class ReachUnrolled:
             replaced = replace(self.reach, backend=backend).apply(unrolled.model, facts, allowance)
             if replaced.model is not None:
                 done = remove_control_flow(replaced.model, UNASKED, UNASKED, TURNED, facts.folder)
-                again = self._reach_without(done, facts, allowance)
-                if again.model is not None:
+                stays = any(not self.reach.backend.has("", loop.op, schemas.latest()) for loop in done.stays)
+                again = self._reach_without(done, facts, allowance) if done.changes and not stays else None
+                if again is not None and again.model is not None:
                     result = unrolled.join(replaced).join(Result(done.model, done.changes, ())).join(again)
                 else:
                     result = replace(result, refusals=tuple(_explain_replaced(result.refusals, done)))

@@ -87,6 +87,7 @@ WRONG = [
     (["--fix-shape", "x:3"], "rank 2"),
     (["--fix-shape", "x:3,4"], "has shape"),
     (["--fix-shape", "x"], "a size is written INPUT:SIZE"),
+    (["--fix-shape", "x:1,3", "--fix-shape", "x:2,3"], "two shapes are given for input 'x': (1, 3) and (2, 3)"),
     (["--set", "sr"], "NAME=VALUE"),
     (["--set", "sr=fast"], "int64"),
     (["--set", "sr=[1,2]"], "rank 0"),

@@ -161,3 +161,15 @@ def test_an_if_of_a_dynamic_condition_becomes_where_for_a_backend_that_reads_con
     x = np.array([-1, 2, -3], np.float32)
     assert np.array_equal(evaluate(made, {"x": x, "c": np.array(True)})[0], [1, -2, 3])
     assert np.array_equal(evaluate(made, {"x": x, "c": np.array(False)})[0], [1, 2, 3])
+
+
+def test_a_loop_that_data_ends_says_so():
+    source = model(
+        "y = NonMaxSuppression(b, s, m)",
+        14,
+        inputs="float[1,6,4] b, float[1,1,6] s",
+        outputs="int64[N,3] y",
+        constants="int64[1] m = {3}",
+    )
+    with pytest.raises(opshift.Refused, match=r"its replacement needs Loop, and whether it goes on .* is dynamic"):
+        opshift.inline(source, target="rknn-2.5")
