@@ -2,15 +2,11 @@
 
 The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
 as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
-float32, float16 and bfloat16. Noise is how far the first form's own rounding moves a result: how far it is from
-float64, or how far it moves when its inputs move by u. It excuses as much of the second form.
+float32, float16 and bfloat16. Noise is how far the first form moves when its inputs move by u. It excuses as much of
+the second form.
 
-1. *The same function?* In float64 two forms differ by `ROUNDINGS` times 2^-53 of the scale, and as much for each u of
-   noise. Forms of grade `close` may store constants that were rounded to the model's precision: they differ by
-   `CONSTANTS` times the noise, and four roundings.
-2. *As accurate?* In their own precision two forms differ by `UNITS[grade]` times u of the scale, and `TIMES[grade]`
-   times the noise, up to `CAPS` of the scale; by `ANYWAY` times the noise whatever the cap. Where nothing runs in
-   float64, but noise is known, it is `UNITS["exact"]`, so that the second question answers the first one, too.
+Two forms differ by `UNITS[grade]` times u of the scale, and `TIMES[grade]` times the noise, up to `CAPS` of the scale;
+by `ANYWAY` times the noise whatever the cap. Where noise is known, it is `UNITS["exact"]`.
 """
 
 from __future__ import annotations
@@ -25,12 +21,6 @@ from opshift.verification.precision import unit
 from opshift.verification.tolerances import Tolerance
 
 Array = Any
-
-ROUNDINGS = 64
-"""How many roundings of float64 two orders of adding are apart."""
-
-CONSTANTS = 8
-"""A constant that is folded, or that an operator has inside, is rounded once more: about one more layer of rounding."""
 
 TIMES = {"exact": 4, "close": 16}
 """Errors of one run are a sample: the largest of another is a few times as large; other formulas round more often."""
@@ -56,8 +46,6 @@ CAPS = {
 
 FLIPS = 0.05
 """The part of integers, or of what is decided, that rounding in front of them may turn to the next one."""
-
-WIDE = 2.0**-53
 
 NARROW = ("int2", "uint2", "int4", "uint4")
 """Integers that numpy knows as no kind."""
@@ -109,7 +97,6 @@ class Runs:
 
     Attributes:
         before, after: in their own precision.
-        wide_before, wide_after: in float64; None where nothing ran so.
         moved: by runs of the first form on inputs that were moved by a rounding.
         step: the size of a step, where the value is made of integers that either form quantizes to.
         magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
@@ -120,8 +107,6 @@ class Runs:
 
     before: Any
     after: Any
-    wide_before: Any = None
-    wide_after: Any = None
     moved: tuple[Any, ...] = ()
     step: float = 0.0
     magnitude: float = 0.0
@@ -157,7 +142,7 @@ def judge(runs: Runs, grade: str) -> Closeness:
     or decided otherwise by rounding.
     """
     a, b = runs.before, runs.after
-    if identical(a, b) and (runs.wide_before is None or identical(runs.wide_before, runs.wide_after)):
+    if identical(a, b):
         return SAME
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
         worst = SAME
@@ -168,10 +153,7 @@ def judge(runs: Runs, grade: str) -> Closeness:
         return Closeness(why, is_same=False, is_other=True)
     if not is_float(a):
         return _judge_decisions(runs)
-    wide = [value for value in (runs.wide_before, runs.wide_after) if getattr(value, "shape", None) == a.shape]
-    found = _is_same_function(runs, grade) if len(wide) == 2 else None
-    if found is None or not found.why:
-        found = _is_as_accurate(runs, grade)
+    found = _judge_floats(runs, grade)
     if found.why and a.size:
         least, most = sorted(float(np.abs(value).max()) for value in (a, b))
         found = replace(found, is_other=found.is_other or most > MASKS * least)
@@ -205,12 +187,10 @@ def _judge_decisions(runs: Runs) -> Closeness:
     why, is_other = describe_first_wrong(a, b, apart), float(np.mean(apart)) > MOST
     if a.dtype.kind in "OSU":
         return Closeness(why, is_same=False, is_other=is_other)
-    allowed, known = 0.0, runs.wide_before is not None and runs.wide_after is not None
-    if runs.step or (known and identical(runs.wide_before, runs.wide_after)):
-        allowed = max(1.0, FLIPS * a.size)
-    if not known:
-        others = [np.asarray(a != one) for one in runs.moved if getattr(one, "shape", None) == a.shape]
-        allowed = max(allowed, TIMES["close"] * float(max(map(np.count_nonzero, others), default=0)))
+    others = [np.asarray(a != one) for one in runs.moved if getattr(one, "shape", None) == a.shape]
+    allowed = TIMES["close"] * float(max(map(np.count_nonzero, others), default=0))
+    if runs.step:
+        allowed = max(allowed, 1.0, FLIPS * a.size)
     gap = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind != "b" else apart
     if runs.step and (float(np.max(gap)) > 1 or _leans(a, b)):
         return Closeness(why, is_same=False, is_other=is_other)
@@ -235,37 +215,9 @@ def _leans(a: Array, b: Array) -> bool:
 _LEANING = 12
 
 
-def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
-    """Compare the float64 results; None if float64 took another branch than the models' precision."""
-    x, y = runs.wide_before, runs.wide_after
-    with np.errstate(all="ignore"):
-        a = runs.before.astype(x.dtype)
-        if (np.isfinite(a) != np.isfinite(x)).any():
-            return None
-        sides = one_sided(x, y)
-        if sides.any():
-            return (
-                None
-                if grade != "exact"
-                else Closeness(f"{describe_first_wrong(x, y, sides)}, in float64", is_same=False)
-            )
-        width, gap, u = scale(x), _gap(x, y), half_unit(_narrowest(runs))
-        noise = max(_apart(x, one) for one in (a, *runs.moved))
-        allowed = ROUNDINGS * WIDE * (width + noise / u)
-        if grade == "close":
-            allowed = np.maximum(allowed, CONSTANTS * noise + 4 * u * width)
-            if runs.drawn:  # right beside a line, what is left is the rounding of a constant
-                allowed = np.maximum(allowed, u * runs.magnitude)
-        if runs.step:
-            allowed = np.maximum(allowed, runs.step)
-        wrong = gap > allowed
-    why = f"{describe_first_wrong(x, y, wrong)}, in float64" if wrong.any() else ""
-    return _closeness(why, gap, allowed, width, wrong)
-
-
-def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
-    """Compare the results in the models' own precision. Runs if float64 cannot answer."""
-    a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
+def _judge_floats(runs: Runs, grade: str) -> Closeness:
+    """Compare floats by the bounds above. Runs where they are not the same."""
+    a, b = runs.before, runs.after
     with np.errstate(all="ignore"):
         wide = np.complex128 if a.dtype.kind == "c" else np.float64
         p, q = a.astype(wide), b.astype(wide)
@@ -277,9 +229,8 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         width, gap = scale(p), _gap(p, q)
         narrow = _narrowest(runs)
         most = cap(narrow, grade) * width
-        noise = max(_apart(p, one) for one in (x, *runs.moved))
-        known = getattr(x, "shape", None) == a.shape == getattr(y, "shape", None)
-        units = max(UNITS["exact" if runs.moved and not known else grade], runs.added)
+        noise = max((_apart(p, one) for one in runs.moved), default=0.0)
+        units = max(UNITS["exact" if runs.moved else grade], runs.added)
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
         allowed = np.maximum(allowed, runs.anyway * noise)
         if runs.drawn and grade == "close":
@@ -397,7 +348,7 @@ def _gap(a: Array, b: Array) -> Array:
 def _apart(a: Array, b: Any) -> float:
     """Compute the largest difference of two values; 0 if they cannot be compared.
 
-    Measures the noise of a run against float64.
+    Measures the noise of a run.
     """
     if getattr(b, "shape", None) != a.shape or not is_float(b):
         return 0.0

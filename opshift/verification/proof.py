@@ -45,7 +45,6 @@ from opshift.verification.engines import (
     call_within,
 )
 from opshift.verification.feeding import responding
-from opshift.verification.float64 import open_wide, widen_feeds
 from opshift.verification.labels import explain_labels, find_scores
 from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
 from opshift.verification.precision import as_written
@@ -65,8 +64,6 @@ _CAPTURED = 2
 """Runs of the first model whose values are captured; they differ in every dynamic size."""
 _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
-_LONG = 0.2
-"""Seconds for a run in float64, from which on there is no other of that kind."""
 _SLOW = 2.0
 """Seconds for one run of both parts, from which on they are run no oftener than there is time."""
 _PATIENCE, HASTE = 20.0, 2.0
@@ -335,8 +332,7 @@ class Prover:
             return
         if kind.base is None or _size(values) < _size(kind.base):
             kind.base, kind.pair = dict(values), pair
-        first = kind.shapes[shapes] == 1
-        closeness = self._judge_on(pair, kind, values, wide=first or number == 0, label=CAPTURED)
+        closeness = self._judge_on(pair, kind, values, label=CAPTURED)
         if closeness is not None:
             kind.captured = True
             if closeness.why:
@@ -398,9 +394,7 @@ class Prover:
                 break
             if drawn.how == SPECIAL and len(kind.engines) > 1:
                 continue
-            closeness = self._judge_on(
-                pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how
-            )
+            closeness = self._judge_on(pair, kind, drawn.feeds, label=drawn.label, how=drawn.how)
             if closeness is not None:
                 done += 1
                 if closeness.why:
@@ -559,21 +553,19 @@ class Prover:
     # --- running --------------------------------------------------------------------------------------------
 
     def _judge_on(
-        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
+        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, label: str, how: str = ORDINARY
     ) -> Closeness | None:
         """Run both sides on values, and compare; None if the first side does not run on them, or yields only NaN."""
         started = process_time()
         try:
-            return self._compare_on(pair, kind, values, wide=wide, label=label, how=how)
+            return self._compare_on(pair, kind, values, label=label, how=how)
         finally:
             kind.slowest = max(kind.slowest, process_time() - started)
 
     def _compare_on(
-        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
+        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, label: str, how: str
     ) -> Closeness | None:
-        """Run both sides on values, and compare outputs, first by equality, then by float64, then by what a rounding
-        does.
-        """
+        """Run both sides on values, and compare outputs, first by equality, then by what a rounding does."""
         if _has_undefined_scale(pair, values):
             return None
         weights = [self._weights(pair, which) for which in range(2)]
@@ -610,7 +602,6 @@ class Prover:
         worst = SAME
         if all(map(identical, expected, actual)):
             return worst
-        doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
         moved: list[Sequence[Any]] | None = None
         step = _quantization_step(pair, feeds)
         grade = self._grade(kind)
@@ -620,18 +611,15 @@ class Prover:
         nodes = pair.before.model.graph.node
         added, summed = max(map(count_trees, nodes), default=0), max(map(sum_coefficients, nodes), default=0.0)
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
-            x, y = (run[place] if run is not None else None for run in doubles)
             runs = Runs(
                 a,
                 b,
-                x,
-                y,
                 step=step,
-                magnitude=max(1.0 if is_tiny and x is None else _magnitude(values), summed),  # kernels of Tanh add to 1
+                magnitude=max(1.0 if is_tiny else _magnitude(values), summed),  # kernels of Tanh add to 1
                 drawn=label != CAPTURED,
                 added=added,
             )
-            one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
+            one = judge(runs, "exact" if label == CAPTURED else grade)
             if one.why and names[place] in scores:
                 held = scores[names[place]]
                 told = explain_labels(a, b, expected[names.index(held.scores)], held)
@@ -716,20 +704,6 @@ class Prover:
             raise EngineError(
                 f"{error} in onnx.reference; onnxruntime does not load it: {why}" if why else str(error)
             ) from None
-
-    def _run_wide(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any] | None:
-        """Run one side in float64; None if no engine can, or if it takes too long."""
-        key = which, "wide", _signature(feeds)
-        if key not in kind.sessions:
-            kind.sessions[key] = open_wide(pair.with_types(which, _types(pair, which, feeds)))
-        session = kind.sessions[key]
-        started = process_time()
-        with suppress(EngineError):
-            outputs = session.run(widen_feeds(feeds)) if session is not None else None
-            if process_time() - started > _LONG:
-                kind.sessions[key] = None  # once is enough
-            return outputs
-        return None
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
         """Load the constants that a part takes as inputs. Runs before each run of a part."""

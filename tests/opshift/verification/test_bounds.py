@@ -9,7 +9,6 @@ from opshift.verification.bounds import SAME, Closeness, Runs, compare, identica
 from opshift.verification.tolerances import Tolerance
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
-X = np.linspace(-2, 2, 64)
 GRADES = ["exact", "close"]
 
 
@@ -37,7 +36,7 @@ def test_what_is_excused_at_most(grade):
 
 # --- held against the words ------------------------------------------------------------------------------------
 
-ROUNDINGS, TIMES, UNITS = 64, {"exact": 4, "close": 16}, {"exact": 64, "close": 8192}
+TIMES, UNITS = {"exact": 4, "close": 16}, {"exact": 64, "close": 8192}
 EXCUSED = {"float16": (0.01, 0.02), "bfloat16": (0.02, 0.02), "float32": (1e-4, 1e-3), "complex64": (1e-4, 1e-3)}
 
 
@@ -58,33 +57,28 @@ def test_bounds_are_what_the_text_says(grade, dtype, seed):
     random = np.random.default_rng(seed)
     u, size = bounds.half_unit(np.dtype(dtype)), int(random.integers(1, 9))
     x = random.standard_normal(size) * 4.0 ** random.integers(-6, 7, size)
-    y = x * (1 + random.choice([0, 1e-14, 1e-11, u]) * random.standard_normal(size))
-    a = (x * (1 + random.choice([0, u]) * random.standard_normal(size))).astype(dtype)
-    b = (y * (1 + random.choice([0, u, 100 * u]) * random.standard_normal(size))).astype(dtype)
-    noise = max(apart(a.astype(float), x))
-    function = [ROUNDINGS * 2.0**-53 * (width + noise / u) for width in widths(x)]
-    if grade == "close":
-        function = [max(one, 8 * noise + 4 * u * width) for one, width in zip(function, widths(x), strict=True)]
+    a, b, moved = (
+        (x * (1 + random.choice(factors) * random.standard_normal(size))).astype(dtype)
+        for factors in ([0, u], [0, u, 100 * u, 1e4 * u], [0, u, 10 * u])
+    )
+    noise = max(apart(a.astype(float), moved.astype(float)))
     most = EXCUSED[np.dtype(dtype).name][grade == "close"]
-    accuracy = [
-        max(min(UNITS[grade] * u * width + TIMES[grade] * noise, most * width), 2 * noise)
+    allowed = [
+        max(min(UNITS["exact"] * u * width + TIMES[grade] * noise, most * width), 2 * noise)
         for width in widths(a.astype(float))
     ]
-    wrong = any(gap > allowed for gap, allowed in zip(apart(x, y), function, strict=True))
-    inaccurate = any(
-        gap > allowed for gap, allowed in zip(apart(a.astype(float), b.astype(float)), accuracy, strict=True)
-    )
-    found = judge(Runs(a, b, x, y), grade)
-    assert bool(found.why) == (wrong or inaccurate) or np.array_equal(a.view("u1"), b.view("u1"))
-    assert found.why.endswith(", in float64") == wrong
+    gaps = apart(a.astype(float), b.astype(float))
+    found = judge(Runs(a, b, moved=(moved,)), grade)
+    wrong = any(gap > one for gap, one in zip(gaps, allowed, strict=True))
+    assert bool(found.why) == wrong or np.array_equal(a.view("u1"), b.view("u1"))
     if not found.why and not identical(a, b):
-        parts = [gap / allowed for gap, allowed in zip(apart(a.astype(float), b.astype(float)), accuracy, strict=True)]
+        parts = [gap / one for gap, one in zip(gaps, allowed, strict=True)]
         assert found.share == pytest.approx(max(parts), rel=1e-9)
 
 
 @pytest.mark.parametrize("grade", GRADES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
-def test_without_float64_two_runs_are_as_near_as_the_text_says(grade, dtype):
+def test_two_runs_are_as_near_as_the_text_says(grade, dtype):
     u, most = (2.0**-11 if dtype is np.float16 else 2.0**-24), EXCUSED[np.dtype(dtype).name][grade == "close"]
     x = np.array([3, -4, 1, 0.5], dtype) * (1j if dtype is np.complex64 else 1)
     x = x.astype(dtype)
@@ -106,15 +100,6 @@ def test_what_moves_with_a_rounding_of_the_inputs_is_excused():
     assert judge(Runs(a, b, moved=(a[:2],)), "close").why, "of another shape"
 
 
-def test_a_source_that_took_another_way_is_judged_in_its_own_precision():
-    """What overflows in float32 alone is not compared in float64."""
-    x = X.copy()
-    a = x.astype(np.float32)
-    a[3] = np.inf
-    assert not judge(Runs(a, a.copy(), x, 2 * x), "close").why
-    assert judge(Runs(a[:3], a[:3].copy(), x[:3], 2 * x[:3]), "close").why
-
-
 @pytest.mark.parametrize("grade", GRADES)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_on_one_side_differs(value, grade):
@@ -125,23 +110,6 @@ def test_what_is_not_finite_on_one_side_differs(value, grade):
     assert judge(Runs(b, A), grade).why == f"3.0 instead of {np.float32(value)} at [0, 2], 1 of 6 elements differ"
     assert judge(Runs(b, b.copy()), grade) == SAME
     assert compare(A, b, grade).why == said
-
-
-@pytest.mark.parametrize(
-    ("dtype", "huge", "grade", "told"),
-    [
-        (np.float32, 3e3, "exact", True),
-        (np.float32, 3e3, "close", True),
-        (np.float16, 6e4, "exact", True),
-        (np.float16, 6e4, "close", False),  # a constant that is rounded once more moves the huge one as far
-        (np.float32, 1e30, "exact", False),
-    ],
-)
-def test_small_elements_beside_a_huge_one(dtype, huge, grade, told):
-    """A difference of 5 % of the small ones is told by float64, unless it is nothing beside the huge one there, too."""
-    x = np.append([0.3, -0.7, 1.1, 0.9, -1.3, 0.5, 2.1, -0.1], huge).astype(dtype).astype(float)
-    y = np.append(x[:8] * 1.05, x[8:])
-    assert judge(Runs(x.astype(dtype), y.astype(dtype), x, y), grade).why.endswith(", in float64") is told
 
 
 def test_large_values_are_judged_as_small_ones_are():
@@ -194,17 +162,15 @@ def test_what_is_decided_otherwise_differs(a, b, why):
 
 
 def test_what_rounding_decides_is_excused():
-    """The same in float64: one in twenty may be another one."""
+    """Sixteen times as many may be other ones as are where the inputs move by a rounding."""
     a = np.arange(200)
-    for count, why in ((1, False), (10, False), (11, True)):
+    moved = a.copy()
+    moved[:1] += 1
+    for count, why in ((1, False), (16, False), (17, True)):
         b = a.copy()
         b[:count] += 1
-        assert bool(judge(Runs(a, b, a, a), "close").why) is why
-        assert judge(Runs(a, b, a, b), "close").why, "not if float64 decides so, too"
-    assert judge(Runs(a, a + 1), "close").why
-    moved = a.copy()
-    moved[:3] += 1
-    assert not judge(Runs(a, moved, moved=(moved,)), "close").why
+        assert judge(Runs(a, b), "close").why
+        assert bool(judge(Runs(a, b, moved=(moved,)), "close").why) is why
 
 
 @pytest.mark.parametrize(("gap", "count", "why"), [(1, 2, False), (1, 9, True), (2, 1, True)])
