@@ -12,7 +12,6 @@ from opshift.passes.analysis.scope import of_model
 from opshift.passes.model import imports
 from opshift.passes.model.formats import FORMATS
 from opshift.passes.model.named_types import named_types
-from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.records import replace
 from opshift.verification import interfaces
@@ -112,9 +111,9 @@ def _with_regions(
     elif whole.empty:
         remarks.append(whole.empty)
     if whole.is_different and not failures and 0 < whole.part <= FLIPS and all(one.status == EQUAL for one in findings):
-        # every changed part is the same: rounding in front of a decision moved some elements to its other side
+        # every changed part is the same: rounding moved some elements to the other side of a decision
         remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
-        whole.is_different = not _decides(before)
+        whole.is_different = False
     if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
         why = f"{failures[0].why}; no test input took that branch"
         return replace(whole.answer(UNVERIFIED, findings, remarks), why=why)
@@ -155,32 +154,6 @@ def _find_retyped(before: Side, after: Side) -> set[str]:
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
     names = (name for node in before.model.graph.node for name in node.output if name)
     return {name for name in names if scope.elem_type(name) in gone}
-
-
-_DECIDING = frozenset(
-    [
-        "ArgMax",
-        "ArgMin",
-        "Ceil",
-        "DynamicQuantizeLinear",
-        "Floor",
-        "NonMaxSuppression",
-        "QuantizeLinear",
-        "Round",
-        "TopK",
-    ]
-)
-
-
-def _decides(side: Side) -> bool:
-    """Whether a model has operators whose result a rounding can change altogether, such as ArgMax.
-
-    Asked when outputs differ though every region is equal.
-
-    Then outputs that differ by rounding do not fail the proof.
-    """
-    ops = {node.op_type for body in bodies(side.model) for node in body.node}
-    return not ops.isdisjoint(_DECIDING) or any(op.startswith("QLinear") for op in ops)
 
 
 def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
