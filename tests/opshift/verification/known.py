@@ -279,6 +279,7 @@ _NAN = {"before": "y = Relu(x)", "after": "m = Greater(x, z) y = Where(m, x, z)"
 _ROW = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
 
 SPECIAL = [
+    Row("infinity for the lowest number where scores are masked", EQUAL, "a = Where(m, x, low) y = Softmax(a)", "a = Where(m, x, low) y = Softmax(a)", inputs="float[N,8] x, bool[N,8] m", tensors={"low": np.finfo(np.float32).min}, others={"low": np.float32(-np.inf)}, ways=(CONVERT,)),
     Row("Relu, as Max with 0", EQUAL, "y = Relu(x)", "y = Max(x, z)", constants="float z = {0}", grade="exact"),
     Row("NaN, where all is exact", DIFFERENT, **_NAN, grade="exact", ways=(CONVERT,)),
     Row("NaN, where changes are close", EQUAL, **_NAN),
