@@ -28,6 +28,7 @@ from opshift.passes.model.types import type_text
 from opshift.passes.records import replace
 
 _ML = "ai.onnx.ml"
+_CONTROL_FLOW = {"GRU", "If", "LSTM", "Loop", "RNN", "Scan"}
 _MANY = 4  # nodes, from which on one of them is tried before all
 
 
@@ -113,12 +114,20 @@ def _convert_for_backend(
     def try_nodes_alone(refused: Conversion) -> None:
         """Convert refused nodes, cut out of the model, to every opset: where one is refused, so is the model.
 
-        Runs once: of hundreds of nodes one of each operator is converted, instead of all.
+        Runs once: of hundreds of nodes one of each operator is converted, instead of all. Control flow is not cut out:
+        only a Loop replaces it, so one of them has to be there at some opset.
         """
-        for op, sample in _cut_nodes(source, refused.result.refusals, folder):
+        lacked = {op for op in _CONTROL_FLOW if not any(backend.has("", op, opset) for opset in opsets)}
+        lacked &= _CONTROL_FLOW if "Loop" in lacked else {"If"}
+        for refusal in refused.result.refusals:
+            if refusal.op in lacked and not refusal.domain and not refusal.where:
+                hopeless[refusal.op] = (refusal,)
+        if hopeless:
+            return
+        for name, sample in _cut_nodes(source, refused.result.refusals, folder):
             result, deciding = _convert_for_backend(sample, backend, ops, ir_version, folder)
             if result.model is None:
-                hopeless[op] = deciding
+                hopeless[name] = deciding
 
     def blames_opset(conversion: Conversion) -> bool:
         """Whether the backend lacks an operator at this opset alone: it has it at the opset that was tried first.

@@ -59,29 +59,35 @@ class ReachUnrolled:
         survey = facts.survey
         result, unrolled = self.reach.apply(model, facts, allowance), Result(model, (), ())
         facts.survey = None
-        lacked = {refusal.op for refusal in result.refusals if not refusal.domain}
+        lacked, hopeless = {refusal.op for refusal in result.refusals if not refusal.domain}, False
         if not lacked.isdisjoint(_CONTROL_FLOW):
             nodes = UNASKED if "If" in lacked else 0
             turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
             done = remove_control_flow(model, UNASKED, nodes, turns, facts.folder)
+            hopeless = self._lacks_what_stays(done)
             if done.changes:
                 unrolled = Result(done.model, done.changes, ())
                 result = unrolled.join(self._reach_without(done, facts, allowance))
             result = _explain_refusals(result, done)
-        if result.model is None and unrolled.model is not None and self.reach.backend is not None:
+        if result.model is None and unrolled.model is not None and self.reach.backend is not None and not hopeless:
             # operators that loops replace, such as CumSum: they are replaced first, then these loops are unrolled
             backend = self.reach.backend.with_operators(("", op) for op in _CONTROL_FLOW)
             replaced = replace(self.reach, backend=backend).apply(unrolled.model, facts, allowance)
             if replaced.model is not None:
                 done = remove_control_flow(replaced.model, UNASKED, UNASKED, TURNED, facts.folder)
-                stays = any(not self.reach.backend.has("", loop.op, schemas.latest()) for loop in done.stays)
-                again = self._reach_without(done, facts, allowance) if done.changes and not stays else None
+                worth = done.changes and not self._lacks_what_stays(done)
+                again = self._reach_without(done, facts, allowance) if worth else None
                 if again is not None and again.model is not None:
                     result = unrolled.join(replaced).join(Result(done.model, done.changes, ())).join(again)
                 else:
                     result = replace(result, refusals=tuple(_explain_replaced(result.refusals, done)))
         facts.survey = survey
         return result
+
+    def _lacks_what_stays(self, done: Unrolled) -> bool:
+        """Whether the backend lacks an operator that could not be removed, in every version."""
+        backend = self.reach.backend
+        return backend is not None and any(not backend.has("", stay.op, schemas.latest()) for stay in done.stays)
 
     def _reach_without(self, done: Unrolled, facts: Facts, allowance: Allowance) -> Result:
         """Convert what is left without control flow."""

@@ -81,6 +81,25 @@ def test_other_opsets_are_tried_with_the_refused_node_before_the_whole_model(who
         assert wholes == {13}
 
 
+def test_an_if_that_no_opset_has_is_refused_without_a_conversion_to_each(monkeypatch):
+    """The published expansion of AffineGrid took 6 s for onnx2torch."""
+    opsets_tried, convert_once = list[int](), fit.convert_once
+
+    def count(attempt):
+        opsets_tried.append(attempt.targets[""])
+        return convert_once(attempt)
+
+    monkeypatch.setattr(fit, "convert_once", count)
+    branches = "then_branch = a () => (float[N] t) { t = Neg(x) }, else_branch = b () => (float[M] e) { e = Concat<axis = 0>(x, x) }"
+    source = model(
+        f"h = Relu(x) y = If(c) <{branches}>", 20, inputs="float[N] x, bool c", outputs="float[K] y, float[N] h"
+    )
+    lacks = {("", "If"): 1, ("", "Loop"): 1, ("", "Relu"): 14}
+    (refusal,) = fit.convert_for_backend(source, Backend("npu-1", lacks=lacks)).refusals
+    assert refusal.op == "If"
+    assert set(opsets_tried) == {20}
+
+
 def test_a_node_is_tried_alone_with_its_functions_and_no_node_of_a_sequence():
     """A node of a sequence cannot be tried alone: it is replaced together with the nodes that read it."""
     text = """<ir_version: 8, opset_import: ["" : 13, "my" : 1]> g (float[N,4] x) => (float[N,4] y)
