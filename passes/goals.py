@@ -399,11 +399,16 @@ class Goal:
         needed = self.backend.static_shapes and bool(found.sized)
         if not needed and result.model is not None and not self.find_unread(result.model, folder):
             return (), result
-        for asked, numbers in list_attempts(sized, found) if len(source.graph.node) <= _MOST_TRIED else ():
-            with suppress(InvalidModel, ValueError):
-                made = replace(self.plain, fixed=self.fixed.with_numbers(numbers)).run(source, folder)
-                if made.model is not None and not self.find_unread(made.model, folder):
-                    return asked, made
+        for attempts in list_attempts(sized, found) if len(source.graph.node) <= _MOST_TRIED else ():
+            is_written = False
+            for asked, numbers in attempts:
+                with suppress(InvalidModel, ValueError):
+                    made = replace(self.plain, fixed=self.fixed.with_numbers(numbers)).run(source, folder)
+                    is_written |= made.model is not None
+                    if made.model is not None and not self.find_unread(made.model, folder):
+                        return asked, made
+            if is_written:  # no operator is missing for its length
+                break
         return (*found.sized, *found.deciding) if needed else (), result
 
     def refuse_open_inputs(self, source: ModelProto, result: Result, folder: str | None) -> Result:

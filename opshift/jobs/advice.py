@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from opshift.passes.changes import Result
@@ -67,7 +68,7 @@ def _suggest_numbers(source: ModelProto, goal: Goal, folder: str | None) -> Iter
         return
     from opshift.passes.backends.door import find_open_inputs, list_attempts
 
-    for asked, numbers in list_attempts(source, find_open_inputs(source)):
+    for asked, numbers in chain.from_iterable(list_attempts(source, find_open_inputs(source))):
         if _reaches(source, replace(goal, fixed=numbers), folder):
             yield describe_numbers(asked)
             return

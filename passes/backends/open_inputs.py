@@ -71,14 +71,14 @@ def _find_open_dimensions(model: ModelProto) -> list[tuple[ValueInfoProto, dict[
     return found
 
 
-def list_attempts(model: ModelProto, found: OpenInputs) -> Iterator[tuple[tuple[Refusal, ...], Wanted]]:
-    """List what could be fixed, the least first, with numbers to try."""
+def list_attempts(model: ModelProto, found: OpenInputs) -> Iterator[list[tuple[tuple[Refusal, ...], Wanted]]]:
+    """List what could be fixed, the least first, with numbers to try; again with shorter inputs."""
     for length in _LENGTHS if found.sized else _LENGTHS[:1]:
         shapes = _choose_sizes(model, length)
-        if found.sized:
-            yield found.sized, Wanted(shapes)
+        attempts = [(found.sized, Wanted(shapes))] if found.sized else []
         if found.deciding:
-            yield (*found.sized, *found.deciding), Wanted(shapes, values=found.values)
+            attempts.append(((*found.sized, *found.deciding), Wanted(shapes, values=found.values)))
+        yield attempts
 
 
 def _choose_sizes(model: ModelProto, length: int) -> dict[str, tuple[int, ...]]:
