@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from opshift.passes.changes import Allowance, Result
+from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
-from opshift.passes.model import schemas
+from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.door import TURNED, Unrolled, select, unroll
@@ -16,6 +17,7 @@ from opshift.passes.stages.stage import Facts
 UNASKED = 64
 """The most turns that are unrolled for a backend."""
 _CONTROL_FLOW = TURNED | {"If"}
+_UNROLLABLE = 9
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,11 @@ class ReachUnrolled:
         if not lacked.isdisjoint(_CONTROL_FLOW):
             nodes = UNASKED if "If" in lacked else 0
             turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
-            done = remove_control_flow(model, UNASKED, nodes, turns, facts.folder)
+            newer = _take_to_unrollable_opset(model, facts.folder)
+            done = remove_control_flow(newer.model or model, UNASKED, nodes, turns, facts.folder)
             hopeless = self._lacks_what_stays(done)
             if done.changes:
-                unrolled = Result(done.model, done.changes, ())
+                unrolled = newer.join(Result(done.model, done.changes, ()))
                 result = unrolled.join(self._reach_without(done, facts, allowance))
             result = _explain_refusals(result, done)
         if result.model is None and unrolled.model is not None and self.reach.backend is not None and not hopeless:
@@ -93,6 +96,14 @@ class ReachUnrolled:
         """Convert what is left without control flow."""
         again = self.reach.apply(done.model, facts, allowance)
         return replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
+
+
+def _take_to_unrollable_opset(model: ModelProto, folder: str | None) -> Result:
+    """Convert a model of opset 8 or less to opset 13, where recurrent operators and Scan can be unrolled."""
+    if imports.opsets(model).get("", schemas.latest()) >= _UNROLLABLE:
+        return Result(model, (), ())
+    newer = convert.attempt(model, {"": 13}, folder=folder)
+    return newer if newer.model is not None else Result(model, (), ())
 
 
 def _explain_refusals(result: Result, done: Unrolled) -> Result:

@@ -173,3 +173,20 @@ def test_a_loop_that_data_ends_says_so():
     )
     with pytest.raises(opshift.Refused, match=r"its replacement needs Loop, and whether it goes on .* is dynamic"):
         opshift.inline(source, target="rknn-2.5")
+
+
+def test_a_recurrent_operator_of_an_old_opset_is_unrolled_at_a_newer_one():
+    source = model(
+        "y = RNN<hidden_size = 1>(x, w, r)",
+        7,
+        inputs="float[3,1,1] x",
+        outputs="float[3,1,1,1] y",
+        constants="float[1,1,1] w = {0.5}, float[1,1,1] r = {0.25}",
+    )
+    made = opshift.inline(source, target="tvm-0.27")
+    assert ops(made).isdisjoint({"RNN", "Scan", "Loop"})
+    state, expected = 0.0, list[float]()
+    for x in (1.0, -2.0, 0.5):
+        expected.append(state := float(np.tanh(0.5 * x + 0.25 * state)))
+    found = evaluate(made, {"x": np.array([1, -2, 0.5], np.float32).reshape(3, 1, 1)})[0]
+    np.testing.assert_allclose(found.reshape(-1), expected, rtol=1e-6)
