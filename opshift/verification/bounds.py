@@ -99,8 +99,7 @@ class Runs:
         before, after: in their own precision.
         moved: by runs of the first form on inputs that were moved by a rounding.
         step: the size of a step, where the value is made of integers that either form quantizes to.
-        magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
-        drawn: whether the inputs were drawn, many of them on the very lines at which operators decide.
+        summed: the sum of what the source adds, of which less may be left; 0 if it does not tell.
         added: how many numbers the source adds one after the other, each with a rounding; 0 if it does not tell.
         anyway: how many times the noise is allowed whatever the cap.
     """
@@ -109,8 +108,7 @@ class Runs:
     after: Any
     moved: tuple[Any, ...] = ()
     step: float = 0.0
-    magnitude: float = 0.0
-    drawn: bool = False
+    summed: float = 0.0
     added: int = 0
     anyway: int = ANYWAY
 
@@ -233,8 +231,7 @@ def _judge_floats(runs: Runs, grade: str) -> Closeness:
         units = max(UNITS["exact" if runs.moved else grade], runs.added)
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
         allowed = np.maximum(allowed, runs.anyway * noise)
-        if runs.drawn and grade == "close":
-            allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
+        allowed = np.maximum(allowed, half_unit(narrow) * runs.summed)
         if runs.step:
             allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
         wrong = gap > allowed

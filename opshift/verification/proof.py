@@ -33,7 +33,7 @@ from opshift.verification.bounds import (
     judge,
     move_by_rounding,
 )
-from opshift.verification.drawing import FAR, ORDINARY, ROWS, SPECIAL, TINY, WHOLE_TABLES, Draw, draw
+from opshift.verification.drawing import FAR, ORDINARY, ROWS, SPECIAL, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import (
     ENGINES,
     INVALID,
@@ -607,7 +607,6 @@ class Prover:
         grade = self._grade(kind)
         names = [value.name for value in pair.before.model.graph.output]
         scores = find_scores(pair.before.model) if grade == "close" else {}
-        is_tiny = label == TINY and not self._manner.promise
         nodes = pair.before.model.graph.node
         added, summed = max(map(count_trees, nodes), default=0), max(map(sum_coefficients, nodes), default=0.0)
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
@@ -615,8 +614,7 @@ class Prover:
                 a,
                 b,
                 step=step,
-                magnitude=max(1.0 if is_tiny else _magnitude(values), summed),  # kernels of Tanh add to 1
-                drawn=label != CAPTURED,
+                summed=summed,
                 added=added,
             )
             one = judge(runs, "exact" if label == CAPTURED else grade)
@@ -906,13 +904,3 @@ def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
                 if value is not None and not 0 < value.max(initial=0) - value.min(initial=0) < math.inf:
                     return True
     return False
-
-
-def _magnitude(values: Mapping[str, Any]) -> float:
-    """Compute the largest spread among a region's inputs. Used where a tolerance is relative to a region's inputs."""
-    import numpy as np
-
-    floats = [value for value in values.values() if is_float(value) and value.size and value.dtype.kind == "f"]
-    with np.errstate(all="ignore"):
-        spreads = [float(np.sqrt(np.mean(np.square(value, dtype=np.float64)))) for value in floats]
-    return max((spread for spread in spreads if math.isfinite(spread)), default=0.0)
