@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -41,8 +42,14 @@ def operators(model: ModelProto) -> set[str]:
 def unshown(opset: int, folder: Path = FOLDER) -> set[str]:
     """The operators whose version in force at `opset` no file of an older opset shows, those that begin there included."""
     older = [o for o in frozen_opsets(folder) if o < opset]
-    shown = {(op, schemas.since("", op, o)) for o in older for case in read(o, folder) for op in operators(case.model)}
+    shown = {(op, schemas.since("", op, o)) for o in older for op in _shown(o, folder)}
     return {op for op in schemas.operators("") if (at := schemas.since("", op, opset)) and (op, at) not in shown}
+
+
+@cache
+def _shown(opset: int, folder: Path) -> frozenset[str]:
+    """The operators in the file of an opset, which never changes."""
+    return frozenset(op for case in read(opset, folder) for op in operators(case.model))
 
 
 def archive(opset: int, folder: Path = FOLDER) -> Path:
