@@ -18,6 +18,7 @@ _KEEP_WHOLE = frozenset({"Add", "Clip", "Identity", "Max", "Min", "Sub"})
 _DEEPEST = 8  # nodes above a Clip that are looked at
 _SINCE = 11  # the opset from which on the bounds of a Clip are inputs
 _HOW = "Replaced Casts to integers and back, of whole numbers in their range, by Add of 0"
+_NAN = "keeps NaN, which a Cast makes a number"
 
 
 def keep_in_floats(source: ModelProto, folder: str | None = None) -> Result:
@@ -39,7 +40,7 @@ def keep_in_floats(source: ModelProto, folder: str | None = None) -> Result:
             value = make_attribute("value", tensors.tensor(0.0, scope.elem_type(name)))
             nodes.append(NodeProto(op_type="Constant", output=[zero], attribute=[value]))
             nodes.append(NodeProto(op_type="Add", name=node.name, input=[clipped[name], zero], output=[name]))
-            changes.append(Change(node.name or name, "Cast", "", version, version, _HOW))
+            changes.append(Change(node.name or name, "Cast", "", version, version, _HOW, "close", _NAN))
             released.add(node.input[0])
         else:
             nodes.append(node)

@@ -14,6 +14,8 @@ from opshift.passes.backends.whole_numbers import keep_in_floats
 from opshift.passes.goals import Goal
 from opshift.passes.model.traversal import bodies
 
+from opshift.cli import main as cli
+
 OPS = frozenset(("", op) for op in ("Conv", "MaxPool", "AveragePool", "LpPool", "Pad"))
 REFUSES_ALL = Backend(
     "picky-1",
@@ -281,6 +283,19 @@ def test_quantized_values_stay_floats(kind, point):
     result = Goal(backend=FLOATS_ONLY).run(source)
     assert any("back" in change.how for change in result.changes)
     np.testing.assert_array_equal(run(result.model), run(source))  # of zeros, whose sign a Reciprocal tells, too
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_quantized_model_is_written_for_ncnn_though_floats_keep_nan(tmp_path):
+    """QuantizeLinear makes NaN a number; no model with a quantized input was written."""
+    source = parse(
+        "s = Constant <value_float = 0.02> () p = Constant <value_int = 128> () z = Cast <to = 2> (p) "
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Relu(d)",
+        opset=13,
+    )
+    onnx.save(source, tmp_path / "in.onnx")
+    assert cli.main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--target", "ncnn"]) == 0
+    np.testing.assert_array_equal(run(onnx.load(tmp_path / "out.onnx")), run(source))
 
 
 def test_zero_points_stay_floats():
