@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -402,7 +403,7 @@ class Goal:
         for attempts in list_attempts(sized, found) if len(source.graph.node) <= _MOST_TRIED else ():
             is_written = False
             for asked, numbers in attempts:
-                with suppress(InvalidModel, ValueError):
+                with suppress(InvalidModel, ValueError, DecodeError):
                     made = replace(self.plain, fixed=self.fixed.with_numbers(numbers)).run(source, folder)
                     is_written |= made.model is not None
                     if made.model is not None and not self.find_unread(made.model, folder):

@@ -21,6 +21,7 @@ gc.disable()  # while tests are collected, none of which is garbage
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="every combination of parameters, and what is long")
+    parser.addoption("--passed", type=Path, help="a log of `pytest -rp`: leave out what passed there")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +57,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], left_out = pairs.split([item for item in items if item not in long])
         left_out += long
         config.hook.pytest_deselected(items=left_out)
+    if log := config.option.passed:
+        passed = {line.removeprefix("PASSED ") for line in log.read_text("utf-8").splitlines()}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+        items[:] = [item for item in items if item.nodeid not in passed]
     if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
         items[:] = order.long_first(items, int(workers))
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from google.protobuf.message import DecodeError
+
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel, describe_numbers
 from opshift.passes.goals import Goal, with_carriers
@@ -90,6 +92,6 @@ def _suggest_types(source: ModelProto, goal: Goal, result: Result, folder: str |
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:
     """Whether a goal can be reached from this model; False also if the attempt ends with an error."""
-    with suppress(InvalidModel, ValueError):
+    with suppress(InvalidModel, ValueError, DecodeError):  # nested too deeply, as the source nearly is
         return goal.run(source, folder).model is not None
     return False
