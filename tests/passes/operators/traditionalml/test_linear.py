@@ -17,7 +17,8 @@ NEAR = {"rtol": 1e-4, "atol": 1e-4}
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_a_score_for_each_class(classes, transform):
-    coefficients, intercepts = RNG.normal(size=classes * 3).tolist(), RNG.normal(size=classes).tolist()
+    random = np.random.default_rng(classes)  # the same whatever ran before
+    coefficients, intercepts = random.normal(size=classes * 3).tolist(), random.normal(size=classes).tolist()
     for x in (X, X[0], X.astype(np.float64), (3 * X).astype(np.int64), (3 * X).astype(np.int32)):
         check(
             "LinearClassifier", [x], classlabels_ints=list(range(7, 7 + classes)), coefficients=coefficients,
