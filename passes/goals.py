@@ -63,7 +63,8 @@ class Refinement:
 
 NOTHING = Refinement()
 
-_MOST_TRIED = 5_000  # nodes of a model that is tried at numbers of our own, which takes long enough
+MOST_TRIED = 5_000
+"""Nodes of the largest model that is converted again to find what helps after a refusal, which takes long enough."""
 
 QUANTIZATIONS = ("qdq", "qoperator")
 """How quantized operators may be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
@@ -397,10 +398,12 @@ class Goal:
 
         sized = self.fix_sizes(source)
         found = find_open_inputs(sized)
-        needed = self.backend.static_shapes and bool(found.sized)
+        needed, is_small = self.backend.static_shapes and bool(found.sized), len(source.graph.node) <= MOST_TRIED
+        if not needed and not (is_small and (found.sized or found.deciding)):
+            return (), result
         if not needed and result.model is not None and not self.find_unread(result.model, folder):
             return (), result
-        for attempts in list_attempts(sized, found) if len(source.graph.node) <= _MOST_TRIED else ():
+        for attempts in list_attempts(sized, found) if is_small else ():
             is_written = False
             for asked, numbers in attempts:
                 with suppress(InvalidModel, ValueError, DecodeError):

@@ -534,10 +534,8 @@ def _show_prospect(options: argparse.Namespace, source: ModelProto, found: FileF
         print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
-    in_the_way = prospect.obstacles
-    return (
-        REFUSED if prospect.refusals or prospect.needs or (options.strict and (in_the_way or result.changes)) else DONE
-    )
+    is_refused = prospect.refusals or prospect.needs
+    return REFUSED if is_refused or (options.strict and (prospect.obstacles or result.changes)) else DONE
 
 
 def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:

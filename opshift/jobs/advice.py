@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel, describe_numbers
-from opshift.passes.goals import Goal, with_carriers
+from opshift.passes.goals import MOST_TRIED, Goal, with_carriers
 from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
@@ -21,9 +21,6 @@ from opshift.passes.model.messages import ModelProto
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
-
-MOST_NODES = 5_000
-"""Of larger models nothing but the nearest opset is tried, which takes long enough."""
 
 
 def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, folder: str | None) -> tuple[str, ...]:
@@ -35,7 +32,7 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
     hints: list[str] = []
     if nearest is not None and nearest != opsets(source).get(""):
         hints.append(f"--opset {nearest}")
-    if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
+    if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_TRIED:
         source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
         hints += _suggest_release(source, plain, folder)
         hints += _suggest_numbers(source, plain, folder)

@@ -378,9 +378,10 @@ def _with_infinities(values: Array, wide: Array) -> Array:
 
 
 def is_only_one_infinite(a: Any, b: Any) -> bool:
-    """Whether one array is infinite where the other is finite. Such inner values are never called equal.
+    """Whether one array has an infinity where the other has a number. Asked of values inside a model, as the largest
+    number of a type is close to infinity by any tolerance.
 
-    Where such arrays agree, the finite one is the largest of its type. Softmax of nothing else tells the two apart.
+    Such values may still yield the same outputs, so they are a reason to look at more nodes, not to call models equal.
     """
     return is_float(a) and is_float(b) and a.shape == b.shape and bool((np.isinf(a) != np.isinf(b)).any())
 

@@ -29,7 +29,10 @@ def unit(dtype: Any) -> float:
 
 
 def _computes_in_float16(model: ModelProto) -> bool:
-    """Whether the results of nodes are to be rounded to float16: the model has float16 values, and no bfloat16."""
+    """Whether a model computes in float16. Its proof then allows what rounding each result to float16 moves.
+
+    It does if it has float16 values and no bfloat16.
+    """
     elem_types: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):

@@ -268,7 +268,9 @@ def spell_shape(value_type: TypeProto) -> str:
 
 
 def contradict(declared: TypeProto, inferred: TypeProto, open_sizes: Container[str] = ()) -> bool:
-    """Whether a declared shape cannot be true: its sizes are not the inferred ones, or it fixes one of `open_sizes`."""
+    """Whether a declared shape is wrong, so that it has to go: a size is not the inferred one, or a number stands for
+    one of the `open_sizes`.
+    """
     ours, theirs = _dims(inferred), _dims(declared)
     if len(ours) != len(theirs):
         return True

@@ -130,9 +130,10 @@ def _convert_for_backend(
                 hopeless[name] = deciding
 
     def blames_opset(conversion: Conversion) -> bool:
-        """Whether the backend lacks an operator at this opset alone: it has it at the opset that was tried first.
+        """Whether a conversion was refused for an operator that the backend has at the opset tried first.
 
-        Such refusals are not shown. Example: at opset 12 it has no Sqrt, which it has at the model's opset 15.
+        Such refusals say nothing to a user, and are not shown. Example: at opset 12 it has no Sqrt, which it has at the
+        model's opset 15.
         """
         opset = conversion.attempt.targets[""]
         return any(

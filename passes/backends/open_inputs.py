@@ -14,9 +14,9 @@ from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass
 
 _BATCH = 2
-"""What is tried for the first open dimension of an input."""
+"""The size at which a model is tried for the first open dimension of each input, which is its batch."""
 _LENGTHS = (256, 24)
-"""What is tried for its other ones: windows fit into the first; turns of a loop can be written out at the second."""
+"""The sizes at which it is tried for all others: windows fit into the first; at the second, loops can be unrolled."""
 _FEW = 3  # inputs that are named with all of their sizes; names of dimensions are shorter for more
 _PLAIN = r"[\w./-]+"  # a name of a dimension that can stand on the command line
 

@@ -88,7 +88,7 @@ class ReachUnrolled:
         return result
 
     def _lacks_what_stays(self, done: Unrolled) -> bool:
-        """Whether the backend lacks an operator that could not be removed, in every version."""
+        """Whether a loop or an If stayed that the backend has in no version. Converting once more is useless then."""
         backend = self.reach.backend
         return backend is not None and any(not backend.has("", stay.op, schemas.latest()) for stay in done.stays)
 

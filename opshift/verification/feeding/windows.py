@@ -33,7 +33,10 @@ class Window:
         return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
 
     def lacking(self, shape: Sequence[Any]) -> bool:
-        """Whether the window is larger than its data: then larger inputs are drawn. False if the shape is unknown."""
+        """Whether data of this shape is smaller than the window; False if its sizes are unknown.
+
+        Asked while sizes of inputs are chosen: larger ones are drawn then.
+        """
         seen = shape[self.axis :][: len(self.sizes)]
         if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
             return False
