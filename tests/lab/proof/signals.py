@@ -24,6 +24,20 @@ TEXTS = {
         "int64 a = {1}, int64[1] b = {0}, int64[1] e = {1}, int64[1] last = {2}",
         "f = DFT(x, , a) i = DFT<inverse=1>(f, , a) y = Slice(i, b, e, last)",
     ),
+    "DFT of 1,000 and its inverse": (
+        17,
+        "float[N,1000,1] x",
+        "float[N,1000,2] y",
+        "",
+        "f = DFT<axis=1>(x) y = DFT<axis=1, inverse=1>(f)",
+    ),
+    "STFT of 400": (
+        17,
+        "float[N,1600,1] x",
+        "float[N,T,201,2] y",
+        "int64 step = {160}, int64 length = {400}",
+        "w = HannWindow(length) y = STFT<onesided=1>(x, step, w, length)",
+    ),
     "filter": (
         17,
         "float[N,8,1] x",
