@@ -221,6 +221,8 @@ def list_measurements(found: Verification) -> list[str]:
         lines.append(f"{agree}largest difference {apart}, allowed {allowed}{whose}")
     elif is_inside and found.engine and not any(output.why for output in found.outputs):
         lines.append("the outputs of the whole models are the same")
+    elif is_inside and not found.engine:
+        lines.append("the outputs of the whole models were not compared")
     elif found.equal and not found.engine and found.regions:
         worst_region = max(found.regions, key=lambda region: region.difference)
         if worst_region.difference:

@@ -497,7 +497,7 @@ def runnable_part(side: Side) -> tuple[Side, str] | None:
 
     Used if no engine runs the whole model.
 
-    None where all are known, or nothing is left.
+    None where all are known.
     """
     known = {"", "ai.onnx.ml", schemas.MICROSOFT, *(function.domain for function in side.model.functions)}
     lost: set[str] = set()
@@ -509,7 +509,7 @@ def runnable_part(side: Side) -> tuple[Side, str] | None:
             kept.append(node)
             continue
         lost.update(node.output)
-    if not unknown or not kept:
+    if not unknown:
         return None
     model = copy_model(side.model)
     del model.graph.node[:], model.graph.output[:]

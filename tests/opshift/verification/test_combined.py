@@ -126,6 +126,20 @@ def test_an_unchanged_part_that_nothing_runs_is_a_remark():
     assert found.why == "no engine knows my::F"
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("Max", "every changed part is equal; outputs were not compared (no engine knows my::F)"),
+        ("Min", "the outputs of the whole models were not compared"),
+    ],
+)
+def test_an_operator_that_nothing_runs_in_front_of_all_else(other, said):
+    found = verify(
+        "a = my.F(x) y = Relu(a)", f"a = my.F(x) y = {other}(a, k)", domains='"my" : 1', constants="float k = {0}"
+    )
+    assert (said in str(found).splitlines(), found.equal) == (True, other == "Max"), str(found)
+
+
 def test_outputs_that_are_nan_are_not_compared():
     held = {"constants": "float n = {nan}, float z = {0}"}
     found = verify("a = Add(x, n) y = Relu(a)", "a = Add(x, n) y = Max(a, z)", **held)
