@@ -11,7 +11,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced Sum by Adds of two operands at a time, as older Sum does not broadcast")
+@says("Replaced Sum or Mean by Adds of two operands at a time, as older versions do not broadcast")
 def folded_sum(node: Node) -> Replacement:
     if of_one_shape(node):
         return None

@@ -16,7 +16,7 @@ _READ_AS_IT_LIES = (
 )
 
 
-@says("Replaced FusedMatMul by Transpose, MatMul and Mul by alpha")
+@says("Replaced FusedMatMul or TransposeMatMul by Transpose, MatMul and Mul by alpha")
 def product_of_transposed(node: Node) -> str:
     build, alpha = node.build, node.attributes.get("alpha", 1.0)
     if node.attributes.get("transA", 0) and node.rank(0) > 1 and node.rank(1) == 1:

@@ -35,7 +35,7 @@ def dropout_of_sum(node: Node) -> list[str]:
     return [build.Add(dropped, residual) if residual else dropped, *rest, ""][: len(node.outputs)]
 
 
-@says("Replaced BitmaskDropout by Dropout; the mask packed in bits is not computed")
+@says("Replaced BitmaskDropout by Dropout; the packed mask was unused")
 def dropout_without_bits(node: Node) -> list[str]:
     _without_mask(node)
     build = node.build
@@ -43,10 +43,7 @@ def dropout_without_bits(node: Node) -> list[str]:
     return [build.emit("Dropout", operands, {"seed": node.attributes.get("seed")}), ""][: len(node.outputs)]
 
 
-@says(
-    "Replaced BitmaskBiasDropout by Add of the bias, Dropout and Add of the residual; the mask "
-    "packed in bits is not computed"
-)
+@says("Replaced BitmaskBiasDropout by Add of the bias, Dropout and Add of the residual; the packed mask was unused")
 def dropout_of_sum_without_bits(node: Node) -> list[str]:
     _without_mask(node)
     return dropout_of_sum(node)

@@ -51,7 +51,7 @@ def spell_forward(node: Node) -> None:
         node.attributes["direction"] = "forward"
 
 
-@says("Dropped linear_before_reset of GRU, and made Y_h an output")
+@says("Dropped linear_before_reset of GRU; added the output Y_h, which GRU-1 requires")
 def reset_before_linear(node: Node) -> None:
     if node.attributes.pop("linear_before_reset", 0):
         raise CannotConvert(node, "linear_before_reset is set", supported="0")

@@ -29,12 +29,12 @@ def type_number_to_name(node: Node) -> None:
     node.attributes["to"] = number_name(node.attributes["to"])
 
 
-@says("Dropped the attribute saturate of Cast, which only float8 uses")
+@says("Dropped the attribute saturate, which only float8 uses")
 def without_saturate(node: Node) -> None:
     node.attributes.pop("saturate", None)
 
 
-@says("Dropped the attribute round_mode of Cast, which only float8e8m0 uses")
+@says("Dropped the attribute round_mode, which only float8e8m0 uses")
 def without_round_mode(node: Node) -> None:
     node.attributes.pop("round_mode", None)
 

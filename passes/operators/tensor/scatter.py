@@ -171,7 +171,9 @@ def combine_outside(*known: str) -> Step:
         floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
         if not once and node.op_type == "ScatterND" and (node.scope.shape(node.input(1)) or [1])[-1] == 0:
             raise CannotConvert(
-                node, "the data is a scalar that several updates write", supported="updates along an axis"
+                node,
+                "the indices name no axis, so several updates write the whole data",
+                supported="indices of an axis or more",
             )
         if floats and reduction in ("max", "min"):
             node.close(f"runtimes disagree on the {reduction} of NaN")

@@ -38,7 +38,7 @@ def _axis_of_parts(node: Node) -> int:
     raise CannotConvert(node, "the attribute axis is missing, and it has no default at this opset")
 
 
-@says("Set axis of Split; split integers as double")
+@says("Set axis of Split; cast integers to double and back")
 def parts_of_doubles(node: Node) -> Replacement:
     if "axis" not in node.attributes:
         node.attributes["axis"] = 0

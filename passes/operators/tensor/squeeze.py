@@ -46,7 +46,7 @@ def _upwards(node: Node, axes: list[int]) -> None:
         node.attributes["axes"] = ordered
 
 
-@says("Moved axes of Unsqueeze from input to attribute; replaced dynamic axes by a Reshape")
+@says("Moved axes of Squeeze from input to attribute; replaced dynamic axes by a Reshape")
 def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if not node.input(1):
         return None
@@ -63,14 +63,14 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     return None
 
 
-@says("Moved axes of Squeeze from attribute to input")
+@says("Moved axes of Unsqueeze from attribute to input")
 def new_axes_to_input(node: Node) -> None:
     axes_to_input(node)
     if not node.input(1):
         node.set_input(1, node.build.constant(tensors.int64s([])))
 
 
-@says("Moved axes of Squeeze from input to attribute; replaced dynamic axes by a Reshape")
+@says("Moved axes of Unsqueeze from input to attribute; replaced dynamic axes by a Reshape")
 def new_axes_to_attribute(node: Node) -> Replacement:
     axes = node.scope.ints(node.input(1))
     if axes is None:

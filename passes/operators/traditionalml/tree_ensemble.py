@@ -158,7 +158,8 @@ def regressor_to_ensemble(node: Node) -> str:
     at_last = transform if any(base) or averaged or transform not in TRANSFORMS else "NONE"
     if at_last == "SOFTMAX_ZERO" and node.build.opset < OPSET:
         raise CannotConvert(
-            node, f"post_transform=SOFTMAX_ZERO follows base_values or an average; supported: from opset {OPSET} on"
+            node,
+            f"post_transform=SOFTMAX_ZERO with base_values or an average needs opset {OPSET} or newer",
         )
     if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
         raise CannotConvert(

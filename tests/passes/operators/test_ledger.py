@@ -1,6 +1,7 @@
 """Every change of every operator has a decision, made once and in the file of the operator's family."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -152,3 +153,16 @@ def test_every_step_says_what_it_does():
     steps = {s for pair in registry.all_registrations().values() if not pair.why for s in (pair.up, pair.down) if s}
     assert len(steps) > 250
     assert not {step.__qualname__ for step in steps if sentence_of(step) == step.__name__.replace("_", " ")}
+
+
+def test_a_sentence_names_its_own_operator():
+    """`Moved axes of Squeeze ...` in the report of an Unsqueeze sends a reader to another node."""
+    subject = re.compile(r"(?:Replaced|(?:Moved|Set|Dropped)(?: \w+)+? of) ([A-Z]\w+)")
+    told = [(op, step) for (_, op, _), pair in registry.all_registrations().items() for step in (pair.up, pair.down)]
+    told += [(op, defined.step) for (_, op), defined in registry._on_request.items()]
+    named = [
+        (op, sentence_of(step), found) for op, step in told if step and (found := subject.match(sentence_of(step)))
+    ]
+    named = [each for each in named if any(each[2][1] == op for op, _ in told)]
+    assert len(named) > 250
+    assert not [(op, said) for op, said, _ in named if not re.search(rf"\b{op}\b", said)]

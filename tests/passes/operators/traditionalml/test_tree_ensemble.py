@@ -186,7 +186,7 @@ def test_integers_are_compared_as_floats():
         (
             [stump(true={1: 1, 0: 2}, false={1: 1, 0: 2})],
             {"base_values": [1.0, 2.0], "post_transform": "SOFTMAX_ZERO"},
-            "post_transform=SOFTMAX_ZERO follows base_values or an average; supported: from opset 18 on",
+            "post_transform=SOFTMAX_ZERO with base_values or an average needs opset 18 or newer",
         ),
         ([stump()], {"base_values": [1.0, 2.0]}, "base_values is given for a target that no leaf votes for"),
         ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN is used with 1 trees and 2 targets"),
