@@ -41,12 +41,12 @@ PIECES = (
         "`Assertion failed: activations.size() == 3`",
         "the attribute, which says the default, is left out",
     ),
-    ("opencv", "`Loop` of `tf2onnx` (`while_loop`)", "`Assertion failed: fromBuf >= 0`", "written out turn by turn"),
+    ("opencv", "`Loop` of `tf2onnx` (`while_loop`)", "`Assertion failed: fromBuf >= 0`", "unrolled"),
     (
         "opencv",
         "`GRU` of PyTorch",
         "`transpose_layer.cpp:225: perm.empty()`",
-        "expanded, and its Scan written out turn by turn",
+        "expanded, and its Scan unrolled",
     ),
     (
         "opencv",
@@ -54,7 +54,7 @@ PIECES = (
         "other numbers",
         "nothing in 30 s: written out, piper's has 9000 nodes",
     ),
-    ("tract", "`Loop`", "`Unimplemented(Loop)`", "written out turn by turn"),
+    ("tract", "`Loop`", "`Unimplemented(Loop)`", "unrolled"),
     (
         "tract",
         "`ReverseSequence`",

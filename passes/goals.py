@@ -99,7 +99,7 @@ class Goal:
         zipmap, maps: replace maps by tensors: those of ZipMap, and those of CastMap and DictVectorizer.
         types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
-        unroll: the most turns of what is unrolled; 0 for none.
+        unroll: the most iterations that are unrolled; 0 for none.
         if_to_where: the most nodes in the branches of an If that becomes a Where; 0 for none.
         folds_sizes: compute what sizes and constants decide, for a target that reads no sizes in int64.
     """

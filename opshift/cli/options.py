@@ -138,13 +138,13 @@ def add_model_options(parser: Holder) -> None:
         "--unroll",
         type=int,
         metavar="N",
-        help="unroll Loops, Scans, LSTMs, GRUs and RNNs of at most N turns, if their number is known",
+        help="unroll Loops, Scans, LSTMs, GRUs and RNNs of at most N iterations, if the number is known",
     )
     parser.add_argument(
         "--if-to-where",
         type=int,
         metavar="N",
-        help="replace an If by Where if its branches have at most N nodes and can always be computed",
+        help="replace an If by Where if its branches have at most N nodes, none of which can fail",
     )
     parser.add_argument(
         "--zipmap", choices=("tensor",), help="return the scores as a tensor, instead of ZipMap's list of maps"
@@ -226,9 +226,10 @@ def add_interpreter(parser: Holder) -> None:
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="the interpreter that has the backend, as mnn-env/bin/python (default: OPSHIFT_PYTHON_MNN and the like)",
+        help="the interpreter that has the backend, such as mnn-env/bin/python (default: the variable "
+        "OPSHIFT_PYTHON_NAME, such as OPSHIFT_PYTHON_MNN)",
     )
-    parser.add_argument("--adapter", metavar="FILE", help="a file of yours that opens models in a backend")
+    parser.add_argument("--adapter", metavar="FILE", help="your Python file that opens models in the backend")
 
 
 def add_trying(parser: Holder) -> None:

@@ -118,7 +118,7 @@ def _parser(typed: str = "") -> Parser:
 
 def _usage(verb: str) -> str | None:
     """How a verb of many options is called."""
-    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(
+    named = {"verify": "BEFORE AFTER", "inspect": "MODEL [MODEL ...]"} | dict.fromkeys(
         ("convert", "inline", "fold", "optimize", "extract"), "PATH [PATH ...]"
     )
     return f"opshift {verb} [options] {named[verb]}" if verb in named else None
@@ -271,8 +271,8 @@ def _diff(parser: argparse.ArgumentParser) -> None:
 
 
 def _inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model")
-    parser.add_argument("more", nargs="*", metavar="MODEL", help="more models")
+    parser.add_argument("model", metavar="MODEL", help="the models")
+    parser.add_argument("more", nargs="*", metavar="MODEL", help=argparse.SUPPRESS)
     parser.add_argument("--strict", action="store_true", help="also exit with 3 if the target needs a rewritten model")
     parser.add_argument("--target", help="show what this target lacks, and what would change; or `all` of them")
     options.add_sizes(parser)
@@ -297,7 +297,7 @@ def _targets(parser: argparse.ArgumentParser) -> None:
 
 
 def _probe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", required=True, help="its name, as openvino or mnn")
+    parser.add_argument("--backend", required=True, help="its name, such as openvino or mnn")
     options.add_interpreter(parser)
     parser.add_argument("--keep", metavar="FILE", help="keep what is found of each operator, and go on from there")
     parser.add_argument("--quick", action="store_true", help="few samples of each operator, no other shapes and types")

@@ -110,7 +110,7 @@ class Remedies:
                 yield Remedy(2, OPSET, str(since - 1), OPSET)
 
     def _list_unrolled(self, op: str) -> Iterator[str]:
-        """What is written out turn by turn: a Loop may stand for a Scan that the backend lacks."""
+        """List the operators to unroll: a Loop may stand for a Scan that the backend lacks."""
         backend = self.goal.backend
         if op == "Loop" and backend is not None and not backend.has("", "Scan", self.opset):
             yield "Scan"

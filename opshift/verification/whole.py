@@ -42,8 +42,8 @@ T = TypeVar("T")
 
 MOST = 1 << 30
 """Bytes of weights up to which whole models are run without being asked to."""
-TURNS = 1000
-"""Turns after which a Loop without a trip count ends, in both models alike."""
+ITERATIONS = 1000
+"""Iterations after which a Loop without a trip count ends, in both models alike."""
 _WHY_LABELS_DIFFER = ("two scores tie within rounding", "the source does not choose the class with the largest score")
 _PATIENCE = 15.0
 """Seconds that onnx.reference has for the first run of a whole model, and for all of them."""
@@ -531,21 +531,21 @@ def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
 
 
 def bound_loops(model: ModelProto) -> ModelProto:
-    """Copy a model with Loops without a trip count limited to `TURNS` iterations.
+    """Copy a model with Loops without a trip count limited to `ITERATIONS` iterations.
 
     Runs before anything is run, as such a Loop may never end.
     """
     if not any(_is_endless(node) for body in bodies(model) for node in body.node):
         return model
     bounded = copy_model(model)
-    turns = TensorProto(data_type=TensorProto.INT64, int64_data=[TURNS])
+    limit = TensorProto(data_type=TensorProto.INT64, int64_data=[ITERATIONS])
     for number, body in enumerate(list(bodies(bounded))):
         endless = [node for node in body.node if _is_endless(node)]
         for node in endless:
             node.input[0] = f"~turns{number}"
         if endless:
             constant = NodeProto(op_type="Constant", output=[f"~turns{number}"])
-            constant.attribute.append(make_attribute("value", turns))
+            constant.attribute.append(make_attribute("value", limit))
             body.node.insert(0, constant)
     return bounded
 

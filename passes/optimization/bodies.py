@@ -59,7 +59,7 @@ class BodyVisit(Visit):
             type(self)(type(space)(graph, self._whole, space.opset, space, path)).body()
 
     def _replace_control_flow(self, node: NodeProto) -> list[NodeProto] | None:
-        """Replace an If with a constant condition, or a Loop of known turns, if that is allowed."""
+        """Replace an If with a constant condition, or a Loop with a known number of iterations, if that is allowed."""
         found = course(node, self._space)
         if found is None or not self._may(node.name or node.output[0], node.op_type, found.how):
             return None

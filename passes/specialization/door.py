@@ -5,10 +5,10 @@ from opshift.passes.specialization.fixing import annotate, follow_fixed
 from opshift.passes.specialization.fixing import attempt as fix
 from opshift.passes.specialization.maps import as_tensors
 from opshift.passes.specialization.selecting import select
-from opshift.passes.specialization.unrolling import TURNED, Unrolled, functions_calling, unroll
+from opshift.passes.specialization.unrolling import LOOPS, Unrolled, functions_calling, unroll
 
 __all__ = [
-    "TURNED",
+    "LOOPS",
     "Unrolled",
     "annotate",
     "as_tensors",

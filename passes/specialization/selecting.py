@@ -16,7 +16,7 @@ from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Body, subgraphs, with_nested
 from opshift.passes.model.types import Dim
-from opshift.passes.specialization.turns import Unknown, open_with_branches
+from opshift.passes.specialization.iterations import Unknown, open_with_branches
 from opshift.passes.specialization.unrolling import Unrolled
 
 T = TensorProto

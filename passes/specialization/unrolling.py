@@ -1,4 +1,4 @@
-"""Unroll Loops, Scans and recurrent operators whose number of turns is known and small."""
+"""Unroll Loops, Scans and recurrent operators whose number of iterations is known and small."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, Ten
 from opshift.passes.model.traversal import Body, Op, census, subgraphs
 from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.fixing import follow_fixed
-from opshift.passes.specialization.turns import Unknown, open_with_branches, turns_of_loop
+from opshift.passes.specialization.iterations import Unknown, count_iterations, open_with_branches
 
 RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
-TURNED = frozenset({"Loop", "Scan"}) | RECURRENT
+LOOPS = frozenset({"Loop", "Scan"}) | RECURRENT
 """All that repeats something."""
 _RANK = 3
 _MOST_NODES = 20_000
@@ -48,8 +48,8 @@ class Unrolled:
     stays: tuple[Refusal, ...]
 
 
-def unroll(model: ModelProto, most: int, ops: frozenset[str] = TURNED, folder: str | None = None) -> Unrolled:
-    """Unroll what has at most `most` turns; of recurrent operators, and Loops and Scans, only those in `ops`.
+def unroll(model: ModelProto, most: int, ops: frozenset[str] = LOOPS, folder: str | None = None) -> Unrolled:
+    """Unroll what has at most `most` iterations; of recurrent operators, and Loops and Scans, only those in `ops`.
 
     Functions of the model that hold such operators are inlined first.
     """
@@ -141,8 +141,8 @@ def _steps(scope: Scope, wanted: set[str], most: int) -> Iterator[tuple[str, str
                 rank = scope.rank(node.input[0])
                 if rank not in (None, _RANK):
                     raise Unknown(f'"{node.input[0]}" has rank {rank} at these sizes; supported: {_RANK}')
-                turns = _size(scope, node.input[0], axis)
-                check(turns, most, _NODES_OF_A_STEP)
+                iterations = _size(scope, node.input[0], axis)
+                check(iterations, most, _NODES_OF_A_STEP)
                 if scope.opset < _WITHOUT_A_BATCH:
                     raise Unknown(f"opset {scope.opset} is too old; try --opset 13 first")
                 yield node.output[0], ""
@@ -173,12 +173,12 @@ def _show(model: ModelProto) -> None:
 # --- Loops and Scans ------------------------------------------------------------------------------------------------
 
 
-def check(turns: int, most: int, nodes: int) -> None:
-    """Raise `Unknown` for more turns than are wanted, or for a body that would become too many nodes."""
-    if turns > most:
-        raise Unknown(f"it has {turns} turns; allowed: {most}; try --unroll {turns}")
-    if turns * nodes > _MOST_NODES:
-        raise Unknown(f"{turns} turns of {nodes} nodes are too many; allowed: {_MOST_NODES} nodes")
+def check(iterations: int, most: int, nodes: int) -> None:
+    """Raise `Unknown` for more iterations than are wanted, or for a body that would become too many nodes."""
+    if iterations > most:
+        raise Unknown(f"it has {iterations} iterations; allowed: {most}; try --unroll {iterations}")
+    if iterations * nodes > _MOST_NODES:
+        raise Unknown(f"{iterations} iterations of {nodes} nodes are too many; allowed: {_MOST_NODES} nodes")
 
 
 def _size(scope: Scope, name: str, axis: int) -> int:
@@ -192,7 +192,7 @@ def _size(scope: Scope, name: str, axis: int) -> int:
     return size
 
 
-def _turns_of_scan(node: NodeProto, scope: Scope) -> int:
+def _count_scan_iterations(node: NodeProto, scope: Scope) -> int:
     """The size of what is scanned."""
     held = _plain(node)
     scanned = int(held["num_scan_inputs"])
@@ -208,7 +208,7 @@ def _turns_of_scan(node: NodeProto, scope: Scope) -> int:
 
 @dataclass
 class _Rewriting:
-    """One round: a copy of a model in which the outermost Loops and Scans of few turns are unrolled."""
+    """One round: a copy of a model in which the outermost Loops and Scans of few iterations are unrolled."""
 
     source: ModelProto
     most: int
@@ -290,15 +290,17 @@ class _Rewriting:
             raise Unknown(f"Identity of opset {scope.opset} takes no optional values; try --opset 16 first")
         is_loop = node.op_type == "Loop"
         inside = next(graph for _, _, graph in subgraphs(source))
-        turns = turns_of_loop(source, inside, scope, self.most) if is_loop else _turns_of_scan(source, scope)
-        if not turns:
+        iterations = (
+            count_iterations(source, inside, scope, self.most) if is_loop else _count_scan_iterations(source, scope)
+        )
+        if not iterations:
             raise Unknown("it never runs, and the sizes of what it would stack are unknown")
-        check(turns, self.most, sum(1 for _ in _nodes(body)))
+        check(iterations, self.most, sum(1 for _ in _nodes(body)))
         written = _Body(node, body, scope, self)
-        nodes = list(written.loop(turns) if is_loop else written.scan(turns))
+        nodes = list(written.loop(iterations) if is_loop else written.scan(iterations))
         self.released.update(dead_code.names_read(node), *(made.output for made in nodes))
         version = schemas.since("", node.op_type, scope.opset) or 1
-        said = f"Unrolled {turns} turn{'s' if turns > 1 else ''}"
+        said = f"Unrolled {iterations} iteration{'s' if iterations > 1 else ''}"
         self.changes.append(Change(node.name or node.output[0], node.op_type, "", version, version, said))
         return nodes
 
@@ -322,7 +324,7 @@ class _Rewriting:
 
 
 class _Body:
-    """The body of a Loop or Scan, which is written once for each turn. Its constants are written once."""
+    """The body of a Loop or Scan, which is written once for each iteration. Its constants are written once."""
 
     def __init__(self, node: NodeProto, body: GraphProto, scope: Scope, rewriting: _Rewriting):
         self._node, self._scope, self._rewriting = node, scope, rewriting
@@ -341,39 +343,41 @@ class _Body:
             else:
                 self._constants[inner.output[0]] = rewriting.constant(held, inner.output[0])
 
-    def loop(self, turns: int) -> Iterator[NodeProto]:
-        """What computes a Loop of so many turns."""
+    def loop(self, iterations: int) -> Iterator[NodeProto]:
+        """Write the body of a Loop so many times; yields the nodes."""
         carried = list(self._node.input[2:])
         stacked: list[list[str]] = [[] for _ in self._node.output[len(carried) :]]
         go_on = self._rewriting.constant(TensorProto(data_type=TensorProto.BOOL, raw_data=b"\1"), "turn/goes_on")
-        for turn in range(turns):
-            given = [self._rewriting.number(turn), go_on, *carried]
-            carried = yield from self._turn(given, self._body.output[1:], len(carried), stacked)
+        for iteration in range(iterations):
+            given = [self._rewriting.number(iteration), go_on, *carried]
+            carried = yield from self._write_iteration(given, self._body.output[1:], len(carried), stacked)
         yield from self._results(carried, [(names, 0) for names in stacked])
 
-    def scan(self, turns: int) -> Iterator[NodeProto]:
-        """What computes a Scan of so many turns."""
+    def scan(self, iterations: int) -> Iterator[NodeProto]:
+        """Write the body of a Scan so many times; yields the nodes."""
         held, node = _plain(self._node), self._node
         scanned = int(held["num_scan_inputs"])
         carried, sources = list(node.input[:-scanned]), list(node.input[-scanned:])
         axes = held.get("scan_input_axes", [0] * scanned)
         backwards = held.get("scan_input_directions", [0] * scanned)
         stacked: list[list[str]] = [[] for _ in node.output[len(carried) :]]
-        for turn in range(turns):
+        for iteration in range(iterations):
             given = list(carried)
             for name, axis, back in zip(sources, axes, backwards, strict=True):
-                at = self._rewriting.number(turns - 1 - turn if back else turn)
+                at = self._rewriting.number(iterations - 1 - iteration if back else iteration)
                 given.append(self._fresh(f"{name}/slice"))
                 attribute = make_attribute("axis", axis)
                 yield NodeProto(op_type="Gather", input=[name, at], output=[given[-1]], attribute=[attribute])
-            carried = yield from self._turn(given, self._body.output, len(carried), stacked)
+            carried = yield from self._write_iteration(given, self._body.output, len(carried), stacked)
         directions = held.get("scan_output_directions", [0] * len(stacked))
         ordered = [names[::-1] if back else names for names, back in zip(stacked, directions, strict=True)]
         places = held.get("scan_output_axes", [0] * len(stacked))
         yield from self._results(carried, list(zip(ordered, places, strict=True)))
 
-    def _turn(self, given: Sequence[str], outputs: Sequence[Any], count: int, stacked: list[list[str]]) -> Any:
-        """The nodes of one turn; returns the names of what the next one gets."""
+    def _write_iteration(
+        self, given: Sequence[str], outputs: Sequence[Any], count: int, stacked: list[list[str]]
+    ) -> Any:
+        """Yield the nodes of one iteration; returns the names of the values that go to the next one."""
         pairs = [(value.name, self._fresh(value.name)) for value in outputs]
         names = dict(zip((value.name for value in self._body.input), given, strict=True)) | self._constants
         for made in branches.inline_branch(self._body, pairs, names, self._fresh):

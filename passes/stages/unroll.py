@@ -10,21 +10,21 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.door import TURNED, Unrolled, select, unroll
+from opshift.passes.specialization.door import LOOPS, Unrolled, select, unroll
 from opshift.passes.stages.reach import Reach
 from opshift.passes.stages.stage import Facts
 
 UNASKED = 64
-"""The most turns that are unrolled for a backend."""
-_CONTROL_FLOW = TURNED | {"If"}
+"""For a backend, loops of at most so many iterations are unrolled."""
+_CONTROL_FLOW = LOOPS | {"If"}
 _UNROLLABLE = 9
 
 
 @dataclass(frozen=True)
 class Unroll:
-    """Unroll what has at most `turns` turns, and replace Ifs whose branches have at most `nodes` nodes; 0: none."""
+    """Unroll loops of at most `iterations`, and replace Ifs whose branches have at most `nodes` nodes; 0: none."""
 
-    turns: int = 0
+    iterations: int = 0
     nodes: int = 0
     optional = False
     settles = "control flow"
@@ -32,20 +32,20 @@ class Unroll:
     @property
     def name(self) -> str:
         """Name the stage by what it does: unroll, replace If by Where."""
-        asked = [f"unroll up to {self.turns} turns"] if self.turns else []
+        asked = [f"unroll up to {self.iterations} iterations"] if self.iterations else []
         asked += ["replace If by Where"] if self.nodes else []
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        done = remove_control_flow(model, self.turns, self.nodes, TURNED, facts.folder)
+        done = remove_control_flow(model, self.iterations, self.nodes, LOOPS, facts.folder)
         return Result(done.model, done.changes, (), control_flow=done.stays)
 
 
 @dataclass(frozen=True)
 class ReachUnrolled:
-    """Convert for a backend. If it lacks what repeats something, or If, that goes, and the model is converted again.
+    """Convert for a backend; if it lacks loops or If, unroll or replace them, and convert the model again.
 
-    So do loops that replace other operators.
+    The same happens if a loop that replaces another operator, such as CumSum, is refused.
     """
 
     reach: Reach
@@ -57,16 +57,15 @@ class ReachUnrolled:
         return self.reach.name
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Convert for the backend. If it refuses loops or Ifs, unroll and replace them, and convert once more."""
         survey = facts.survey
         result, unrolled = self.reach.apply(model, facts, allowance), Result(model, (), ())
         facts.survey = None
         lacked, hopeless = {refusal.op for refusal in result.refusals if not refusal.domain}, False
         if not lacked.isdisjoint(_CONTROL_FLOW):
             nodes = UNASKED if "If" in lacked else 0
-            turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
+            loops = LOOPS if not lacked.isdisjoint(LOOPS) else frozenset[str]()
             newer = _take_to_unrollable_opset(model, facts.folder)
-            done = remove_control_flow(newer.model or model, UNASKED, nodes, turns, facts.folder)
+            done = remove_control_flow(newer.model or model, UNASKED, nodes, loops, facts.folder)
             hopeless = self._lacks_what_stays(done)
             if done.changes:
                 unrolled = newer.join(Result(done.model, done.changes, ()))
@@ -77,7 +76,7 @@ class ReachUnrolled:
             backend = self.reach.backend.with_operators(("", op) for op in _CONTROL_FLOW)
             replaced = replace(self.reach, backend=backend).apply(unrolled.model, facts, allowance)
             if replaced.model is not None:
-                done = remove_control_flow(replaced.model, UNASKED, UNASKED, TURNED, facts.folder)
+                done = remove_control_flow(replaced.model, UNASKED, UNASKED, LOOPS, facts.folder)
                 worth = done.changes and not self._lacks_what_stays(done)
                 again = self._reach_without(done, facts, allowance) if worth else None
                 if again is not None and again.model is not None:
@@ -88,7 +87,7 @@ class ReachUnrolled:
         return result
 
     def _lacks_what_stays(self, done: Unrolled) -> bool:
-        """Whether a loop or an If stayed that the backend has in no version. Converting once more is useless then."""
+        """Tell whether a loop or an If stayed that the backend has in no version. Converting again is useless then."""
         backend = self.reach.backend
         return backend is not None and any(not backend.has("", stay.op, schemas.latest()) for stay in done.stays)
 
@@ -107,9 +106,7 @@ def _take_to_unrollable_opset(model: ModelProto, folder: str | None) -> Result:
 
 
 def _explain_refusals(result: Result, done: Unrolled) -> Result:
-    """Add to refusals of loops and Ifs why they could not be unrolled or replaced. Runs when the backend still
-    refuses.
-    """
+    """Add to the refusals of loops and Ifs why they could not be unrolled or replaced."""
     whys = {(refusal.node, refusal.op): refusal.why for refusal in done.stays}
     explained = [
         replace(refusal, why=f"{refusal.why}, and {why}") if (why := whys.get((refusal.node, refusal.op))) else refusal
@@ -122,22 +119,22 @@ def _explain_replaced(refusals: Iterable[Refusal], done: Unrolled) -> Iterator[R
     """Add to refusals of operators that a loop replaces why the loop could not be unrolled."""
     for refusal in refusals:
         for loop in done.stays:
-            if loop.op in TURNED and loop.node.startswith(f"{refusal.node}/"):
+            if loop.op in LOOPS and loop.node.startswith(f"{refusal.node}/"):
                 yield replace(refusal, why=f"its replacement needs {loop.op}, and {loop.why}")
                 break
         else:
             yield refusal
 
 
-def remove_control_flow(model: ModelProto, turns: int, nodes: int, ops: frozenset[str], folder: str | None) -> Unrolled:
-    """Unroll loops and replace Ifs by Where, in turns, until there is nothing more to do: each may make the other
-    possible.
-    """
+def remove_control_flow(
+    model: ModelProto, iterations: int, nodes: int, ops: frozenset[str], folder: str | None
+) -> Unrolled:
+    """Unroll loops, replace Ifs by Where, and repeat until nothing changes: each may make the other possible."""
     done = Unrolled(model, (), ())
     while True:
-        unrolled = unroll(done.model, turns, ops, folder) if turns and ops else Unrolled(done.model, (), ())
+        unrolled = unroll(done.model, iterations, ops, folder) if iterations and ops else Unrolled(done.model, (), ())
         selected = select(unrolled.model, nodes, folder) if nodes else Unrolled(unrolled.model, (), ())
         changes = (*unrolled.changes, *selected.changes)
         done = Unrolled(selected.model, (*done.changes, *changes), (*unrolled.stays, *selected.stays))
-        if not selected.changes or not turns:
+        if not selected.changes or not iterations:
             return done

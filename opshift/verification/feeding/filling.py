@@ -170,7 +170,7 @@ class _Drawn:
             return np.arange(2, 2 + count)
         if meaning in _CONSTANT:
             return np.full(count, _CONSTANT[meaning])
-        if meaning == "turns":
+        if meaning == "iterations":
             return np.full(count, 1 + self.choice.seed % 3)
         if meaning == "divisor":
             values = self.random.integers(1, _UNKNOWN, count)

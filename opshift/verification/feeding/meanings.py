@@ -35,7 +35,7 @@ _MEANING = {
     ("Range", 1): "many",
     ("Range", 2): "ones",
     ("Trilu", 1): "ones",
-    ("Loop", 0): "turns",
+    ("Loop", 0): "iterations",
     ("Div", 0): "dividend",
     ("Mod", 0): "dividend",
     ("Div", 1): "divisor",

@@ -12,7 +12,7 @@ from opshift.verification import whole
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.side import Side
-from opshift.verification.whole import TURNS, OutputJudge, bound_loops, run_whole
+from opshift.verification.whole import ITERATIONS, OutputJudge, bound_loops, run_whole
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -242,7 +242,7 @@ def test_a_loop_without_a_trip_count_is_bounded(inputs, bounded):
     assert (made is not source) is bounded
     onnx.checker.check_model(made)
     (found,) = OnnxRuntime(made).run({"x": np.ones((1, 3), np.float32)})
-    turns = TURNS if bounded else 3
+    turns = ITERATIONS if bounded else 3
     np.testing.assert_array_equal(found, np.full((1, 3), (-1.0) ** turns))
 
 

@@ -50,19 +50,19 @@ def check(body, opset, op, *, outputs="float[] y", inputs="float[4,3] x", consta
 
 
 @pytest.mark.parametrize("opset", [11, 13, 18])
-@pytest.mark.parametrize("turns", [2, 5])
-def test_turns_that_are_counted(opset, turns):
-    made = check(COUNTED, opset, "Loop", outputs="float[] y, float[] z", constants=f"int64 m = {{{turns}}}")
-    assert [node.op_type for node in made.graph.node].count("Mul") == turns
+@pytest.mark.parametrize("iterations", [2, 5])
+def test_iterations_that_are_counted(opset, iterations):
+    made = check(COUNTED, opset, "Loop", outputs="float[] y, float[] z", constants=f"int64 m = {{{iterations}}}")
+    assert [node.op_type for node in made.graph.node].count("Mul") == iterations
 
 
 @pytest.mark.parametrize("most", [1, 4])
-def test_turns_until_a_condition_of_constants(most):
+def test_iterations_until_a_condition_of_constants(most):
     made = check(UNTIL, 13, "Loop", constants=f"int64 k = {{0}}, int64 most = {{{most}}}")
     assert [node.op_type for node in made.graph.node].count("Add") == most
 
 
-def test_turns_that_hang_on_a_size():
+def test_iterations_that_hang_on_a_size():
     made = check(AS_LONG, 13, "Loop")
     assert [node.op_type for node in made.graph.node].count("Add") == 3
 
@@ -121,8 +121,8 @@ def test_names_of_nodes_stay_apart():
         ),
         (COUNTED.replace("Loop(m, c, a)", "Loop(m, d, a)"), "float[4,3] x, bool d", 'its condition "d" is dynamic'),
         (AS_LONG, "float[N,3] x", 'whether it goes on ("on") is dynamic'),
-        (COUNTED.replace("Loop(m, c, a)", "Loop(k, c, a)"), "float[4,3] x", "it has 50000 turns; allowed: 64"),
-        (UNTIL, "float[4,3] x", "it has more than 64 turns"),
+        (COUNTED.replace("Loop(m, c, a)", "Loop(k, c, a)"), "float[4,3] x", "it has 50000 iterations; allowed: 64"),
+        (UNTIL, "float[4,3] x", "it has more than 64 iterations"),
         (SCAN.format(attributes="num_scan_inputs = 1", scanned="x"), "float[N,3] x", 'the length of "x" is dynamic'),
         (SEQUENCES, "float[4,3] x", "Identity of opset 13 takes no sequences"),
         (DRAWN, "float[4,3] x", 'the trip count "k" is dynamic'),
@@ -140,7 +140,7 @@ def test_what_stays_is_named_with_the_reason(body, inputs, why):
     assert [refusal.why.startswith(why) for refusal in done.stays] == [True]
 
 
-def test_turns_that_hang_on_what_is_written_out():
+def test_iterations_that_hang_on_what_is_written_out():
     body = """
       s, a = Loop(m, c, x) <body = first (int64 i, bool go, float[3] v) => (bool on, float[3] w, float[3] t) {
         on = Identity(go) w = Neg(v) t = Add(v, v) }>
@@ -210,7 +210,7 @@ def test_recurrent_operators_in_branches():
 def test_a_recurrent_operator_of_many_steps_stays_what_it_is():
     source, done = recurrent("LSTM", 14, length=70)
     assert done.model is source
-    assert [refusal.why for refusal in done.stays] == ["it has 70 turns; allowed: 64; try --unroll 70"]
+    assert [refusal.why for refusal in done.stays] == ["it has 70 iterations; allowed: 64; try --unroll 70"]
 
 
 def test_a_length_that_is_only_declared_is_not_believed():

@@ -47,7 +47,7 @@ def ops(made: onnx.ModelProto) -> set[str]:
 
 def test_it_comes_after_sizes_and_before_the_opset():
     names = [stage.name for stage in Goal({"": 13}, unroll=8, if_to_where=4, annotate=True).stages()]
-    assert names == ["unroll up to 8 turns and replace If by Where", "convert to opset 13", "annotate"]
+    assert names == ["unroll up to 8 iterations and replace If by Where", "convert to opset 13", "annotate"]
     assert Goal(unroll=8).label == "unrolled"
 
 
@@ -61,12 +61,12 @@ def test_every_verb_does_it(here: Path, verb: str, in_this_process: None):
 def test_what_stays_is_in_text_and_json(here: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["convert", "in.onnx", "out.onnx", "--unroll", "1", "--if-to-where", "1"]) == 0
     said = capsys.readouterr().out
-    assert 'stays: Loop "a": it has 2 turns; allowed: 1; try --unroll 2' in said
+    assert 'stays: Loop "a": it has 2 iterations; allowed: 1; try --unroll 2' in said
     assert 'stays: If "y": its branches have 2 nodes; allowed: 1; try --if-to-where 2' in said
     assert "nothing to do" not in said
     assert main(["convert", "in.onnx", "out.onnx", "--unroll", "1", "--format", "json"]) == 0
     (stays,) = json.loads(capsys.readouterr().out)["control_flow"]
-    assert (stays["op"], stays["why"]) == ("Loop", "it has 2 turns; allowed: 1; try --unroll 2")
+    assert (stays["op"], stays["why"]) == ("Loop", "it has 2 iterations; allowed: 1; try --unroll 2")
 
 
 @pytest.mark.parametrize("option", ["--unroll", "--if-to-where"])

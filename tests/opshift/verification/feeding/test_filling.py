@@ -234,7 +234,7 @@ def test_axes_are_counted_from_both_ends_and_from_the_second_one_in_turn():
 
 
 def test_a_loop_turns_from_once_to_three_times():
-    assert [meant([2], filling.Choice(3, seed=seed), of="turns").tolist() for seed in range(4)] == [
+    assert [meant([2], filling.Choice(3, seed=seed), of="iterations").tolist() for seed in range(4)] == [
         [1, 1], [2, 2], [3, 3], [1, 1],
     ]  # fmt: skip
 

@@ -119,7 +119,7 @@ PLACES = {
     "many": [("OneHot", 1), ("Slice", 2), ("Range", 1)],
     "zeros": [("Slice", 1), ("Range", 0)],
     "sizes": [("ConstantOfShape", 0)],
-    "turns": [("Loop", 0)],
+    "iterations": [("Loop", 0)],
     "dividend": [("Div", 0), ("Mod", 0)],
     "divisor": [("Div", 1), ("Mod", 1)],
 }  # fmt: skip

@@ -77,7 +77,7 @@ def test_a_gemm_of_constants_is_computed():
     check_values(source, made, {"x": np.eye(2, dtype=np.float32)}, rtol=0, atol=0)
 
 
-TURNED = {"inputs": "float[N,3,4] x, float[N,1,4] k", "outputs": "float[A,B,C] y"}
+LOOPS = {"inputs": "float[N,3,4] x, float[N,1,4] k", "outputs": "float[A,B,C] y"}
 """Two Transposes turn [N,3,4] and [N,1,4] into [N,4,3] and [N,4,1], which go together as before."""
 
 
@@ -109,7 +109,7 @@ TURNED = {"inputs": "float[N,3,4] x, float[N,1,4] k", "outputs": "float[A,B,C] y
 )
 def test_transposes_around_elementwise_nodes_are_one(between, outputs, after):
     constants = f"{SHAPES}, int64[1] last = {{-1}}, int64[1] first = {{0}}"
-    io = TURNED | {"outputs": f"float{outputs} y"}
+    io = LOOPS | {"outputs": f"float{outputs} y"}
     feeds = FEEDS | {"k": DATA[:, 1:2]}
     check_optimized(f"r = Transpose<perm=[0,2,1]>(x) {between}", after, constants=constants, feeds=feeds, **io)
 

@@ -1,4 +1,4 @@
-"""How many turns a Loop has: what decides that is computed from constants, turn by turn."""
+"""Count the iterations of a Loop, by computing its condition from constants, one iteration after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, Ten
 from opshift.passes.model.traversal import own_names, subgraphs
 
 _MOST = 1 << 16
-"""Elements of a value that is computed, and turns of a Loop that are spoken of."""
+"""The most elements of a value that is computed, and the largest trip count that is reported as a number."""
 _DEEPEST = 200
 """Nodes, one after the other, of which a value is computed."""
 _MEASURING = frozenset({"Shape", "Size"})
@@ -56,17 +56,17 @@ def open_with_branches(model: ModelProto, folder: str | None) -> Scope:
 
 
 class Unknown(Exception):
-    """Raised where nobody knows how many turns there are, or there are too many."""
+    """Raised if the number of iterations is dynamic, or too large."""
 
     def __init__(self, why: str):
         self.why = why
         super().__init__(why)
 
 
-def turns_of_loop(node: NodeProto, body: GraphProto, scope: Scope, most: int) -> int:
-    """How often the body of a Loop runs, at most; raises `Unknown` if constants alone do not decide it.
+def count_iterations(node: NodeProto, body: GraphProto, scope: Scope, most: int) -> int:
+    """Count how often the body of a Loop runs; raises `Unknown` if constants alone do not decide it.
 
-    More than `most` is a bound: nobody looks whether it ends earlier.
+    A result above `most` is only the trip count: the Loop may end earlier.
     """
     around = Values(scope, scope.body.node)
     limit, goes_on = None, True
@@ -85,17 +85,17 @@ def turns_of_loop(node: NodeProto, body: GraphProto, scope: Scope, most: int) ->
         if later[name] == name and (known := around.sizes(given)) is not None:
             sizes[name] = known
     needed = _deciding_inputs(body, later)
-    for turn in range(most + 1):
-        if limit is not None and turn >= limit:
-            return turn
-        values[number] = np.array(turn, np.int64)
+    for iteration in range(most + 1):
+        if limit is not None and iteration >= limit:
+            return iteration
+        values[number] = np.array(iteration, np.int64)
         inside = Values(scope, body.node, around, values, sizes, body)
         why = f'whether it goes on ("{body.output[0].name}") is dynamic'
         if not _number(inside.find(body.output[0].name), why):
-            return turn + 1
+            return iteration + 1
         values = {condition: values[condition]} | {name: inside.find(later[name]) for name in needed}
     if limit is None or limit > _MOST:
-        raise Unknown(f"it has more than {most} turns; try a larger --unroll")
+        raise Unknown(f"it has more than {most} iterations; try a larger --unroll")
     return limit
 
 
@@ -106,7 +106,7 @@ def _number(found: Any, why: str) -> int:
 
 
 def _deciding_inputs(body: GraphProto, later: dict[str, str]) -> list[str]:
-    """The inputs of a body that decide, in this turn or in a later one, whether there is another."""
+    """List the inputs of a body that its condition depends on, in this iteration or in a later one."""
     makers = {name: node for node in body.node for name in node.output if name}
     pending, seen, found = [body.output[0].name], set[str](), list[str]()
     while pending:
