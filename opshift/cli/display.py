@@ -250,15 +250,16 @@ def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console
             ops = _name_rewritten(held)
             left = [f"read after `opshift convert --target {held.target}`{f', which rewrites {ops}' if ops else ''}"]
         else:
-            left = ["read as it is"]
             unknown = Counter[str]()
             for row in held.known:
                 if row.word == UNKNOWN:
                     unknown[row.why] += row.count
-            nodes = several(sum(row.count for row in held.known), "node")
+            left = ["read as it is"]
             if unknown:
+                nodes = several(sum(row.count for row in held.known), "node")
                 most = "mostly: " if len(unknown) > 1 else ""
-                left += [f"{unknown.total()} of {nodes} unknown ({most}{unknown.most_common(1)[0][0]})"]
+                why = f"{most}{unknown.most_common(1)[0][0]}"
+                left = [f"perhaps read as it is: {unknown.total()} of {nodes} unknown ({why})"]
         say(f"{held.target}: {'; '.join(left)}", console, style="red" if held.refusals else None)
 
 
@@ -385,8 +386,8 @@ def _rows(before: FileFacts, after: FileFacts) -> list[tuple[str, str, str]]:
     rows = [
         (
             f"opset {domain or 'ai.onnx'}",
-            str(before.opsets.get(domain, "-")),
-            str(after.opsets.get(domain, "-")),
+            str(before.opsets.get(domain, "none")),
+            str(after.opsets.get(domain, "none")),
         )
         for domain in dict.fromkeys([*before.opsets, *after.opsets])
     ]

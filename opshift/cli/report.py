@@ -124,7 +124,9 @@ def _verdict(outcome: Outcome) -> str:
 def _facts(outcome: Outcome) -> list[tuple[str, ...]]:
     columns = [outcome.before, *([outcome.after] if outcome.after else [])]
     domains = dict.fromkeys(domain for facts in columns for domain in facts.opsets)
-    rows = [(f"opset {domain or 'ai.onnx'}", *(str(f.opsets.get(domain, "-")) for f in columns)) for domain in domains]
+    rows = [
+        (f"opset {domain or 'ai.onnx'}", *(str(f.opsets.get(domain, "none")) for f in columns)) for domain in domains
+    ]
     return [
         *rows,
         ("IR version", *(str(facts.ir_version) for facts in columns)),
