@@ -1,1 +1,1 @@
-"""The command line: the parser, the commands, what they print."""
+"""The command line: parse arguments, run commands, print results."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opshift.cli import display, effects, outputs
-from opshift.cli.printing import document
+from opshift.cli.printing import print_document
 from opshift.cli.working import working
 from opshift.files import external, formats, model_file
 from opshift.files.external import THRESHOLD, Packing, size_of
@@ -212,9 +212,9 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
             raise ValueError("--try runs one model at a time: leave out --jobs and --backend")
         return _rewrite_all(options, goal, manner)
-    output = outputs.output(options, _LABELS.get(options.command, goal.label))
+    output = outputs.check_output(options, _LABELS.get(options.command, goal.label))
     models = [options.model, output, *([options.other] if options.command == "merge" else [])]
-    beside = outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
+    beside = outputs.check_beside(options.report, _file(options.save_inputs), options.evidence, models=models)
     manner = replace(manner, beside=beside)
     with working(options):
         report = partial(_write_report, options) if options.report else None
@@ -298,7 +298,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
             """Print the line of a finished model. Called after each one."""
             if plain:
                 clear()
-                display.say(display.line(result))
+                display.say(display.describe_result(result))
             progress.tell("convert models", place, len(jobs))
 
         progress.tell("convert models", 0, len(jobs))
@@ -313,7 +313,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
 
 def _console() -> Console | None:
-    return display.terminal(sys.stdout)
+    return display.open_console(sys.stdout)
 
 
 def _folder(model: str) -> str:
@@ -327,7 +327,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.evidence and os.path.exists(options.evidence):
         return _repeat_proof(options)
     models = options.before, options.after
-    beside = outputs.look(options.report, _file(options.save_inputs), options.evidence, models=models)
+    beside = outputs.check_beside(options.report, _file(options.save_inputs), options.evidence, models=models)
     with working(options):
         before, after = (_side(path).checked() for path in models)
         for side in (before, after):
@@ -360,7 +360,7 @@ def diff(options: argparse.Namespace) -> int:
     """Run `opshift diff`: print how two models differ."""
     from opshift.jobs.difference import difference
 
-    beside = outputs.look(options.report, models=(options.before, options.after))
+    beside = outputs.check_beside(options.report, models=(options.before, options.after))
     with working(options):
         one, other = (_side(path).checked() for path in (options.before, options.after))
         for side in (one, other):
@@ -432,7 +432,7 @@ def _strip_or_fill(options: argparse.Namespace) -> int:
     """Run `opshift strip` or `opshift fill`, which differ in one call only."""
     from opshift.jobs import sharing
 
-    output = outputs.weights(options.model, options.output)
+    output = outputs.check_output_of_weights(options.model, options.output)
     with working(options):
         if options.command == "strip":
             least = {} if options.threshold is None else {"least": options.threshold}
@@ -515,7 +515,7 @@ def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts,
     if options.format == "json":
         print(documents.render_document(options.command, documents.of_inspection(found, described, of, reach, read)))
     else:
-        display.inspection(found, described, of, reach, read, _console(), verbose=options.verbose)
+        display.show_inspection(found, described, of, reach, read, _console(), verbose=options.verbose)
     return DONE
 
 
@@ -533,7 +533,7 @@ def _show_prospect(options: argparse.Namespace, source: ModelProto, found: FileF
     if options.format == "json":
         print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
-        display.prospect(found, prospect, _console(), verbose=options.verbose)
+        display.show_prospect(found, prospect, _console(), verbose=options.verbose)
     is_refused = prospect.refusals or prospect.needs
     return REFUSED if is_refused or (options.strict and (prospect.obstacles or result.changes)) else DONE
 
@@ -593,7 +593,7 @@ def _ask_all_targets(options: argparse.Namespace, source: ModelProto, found: Fil
         everywhere = {prospect.target: documents.as_facts(prospect) for prospect in prospects}
         print(documents.render_document(options.command, {**asdict(found), "targets": everywhere}))
     else:
-        display.everywhere(found, prospects, _console())
+        display.show_prospects(found, prospects, _console())
     return DONE
 
 
@@ -610,15 +610,15 @@ def ledger(options: argparse.Namespace) -> int:
             raise ValueError(f"unknown opset {options.opset}; supported: 1 to {schemas.latest()}")
         print("\n".join(needed) if needed else f"no operator changes at opset {options.opset} of the installed onnx")
     elif options.markdown:
-        document(table.as_markdown())
+        print_document(table.as_markdown())
     elif options.definitions:
         from opshift.catalog import definitions
 
-        document(definitions.as_markdown())
+        print_document(definitions.as_markdown())
     elif options.types:
         from opshift.catalog import widths
 
-        document(widths.as_markdown())
+        print_document(widths.as_markdown())
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
@@ -636,7 +636,7 @@ def targets(options: argparse.Namespace) -> int:
             )
         )
     else:
-        display.targets(list(known().values()), _console())
+        display.show_targets(list(known().values()), _console())
     return DONE
 
 
@@ -650,7 +650,7 @@ def probe(options: argparse.Namespace) -> int:
     """Run `opshift probe`: measure which operators an installed backend runs."""
     from opshift.probing import probe as prober
 
-    outputs.look(options.output)
+    outputs.check_beside(options.output)
     with working(options):
         models = Path(options.models) if options.models else None
         keep = Path(options.keep) if options.keep else None
@@ -660,5 +660,5 @@ def probe(options: argparse.Namespace) -> int:
         with writing(options.output):
             Path(options.output).write_text(text, encoding="utf-8", newline="\n")
     else:
-        document(text)
+        print_document(text)
     return DONE

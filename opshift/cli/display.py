@@ -1,4 +1,4 @@
-"""What the command line shows: a table before and after, or JSON for pipelines."""
+"""Print results for people: as tables on a terminal, as plain lines in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ _PREFIXES = "kMGTP"
 
 
 def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, stages: bool = False) -> None:
-    """Print what became of a model: sizes before and after, at most five lines of changes, the proof, and the verdict.
+    """Print the outcome of a conversion: sizes before and after, at most five lines of changes, and the proof.
 
-    `verbose` prints a table of operators, every change and every refusal, `stages` each stage with its time. Without a
-    console (the output goes to a file or a pipe) tables are plain lines.
+    `verbose` prints a table of operators, every change and every refusal; `stages` prints each stage with its time.
     """
     if outcome.unloaded:
         say(outcome.unloaded, console)
@@ -86,7 +85,7 @@ def _types(outcome: Outcome, *, verbose: bool) -> list[str]:
 
 
 def say(line: str, console: Console | None = None, style: str | None = None) -> None:
-    """Print one line, at once."""
+    """Print one line without buffering."""
     line = printable(line)
     if console is None:
         print(line, flush=True)
@@ -95,7 +94,7 @@ def say(line: str, console: Console | None = None, style: str | None = None) -> 
 
 
 def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
-    """Rows of a label and one or two values; what differs is bold."""
+    """Print rows of a label and one or two values; values that differ are bold."""
     if console is None:
         for label, *values in rows:
             say(f"{label}: {' -> '.join(dict.fromkeys(values))}")
@@ -108,7 +107,7 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
     console.print(table)
 
 
-def inspection(
+def show_inspection(
     found: FileFacts,
     held: Contents,
     of: Fates,
@@ -118,7 +117,7 @@ def inspection(
     *,
     verbose: bool = False,
 ) -> None:
-    """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
+    """Print the contents of a model, and why opsets cannot be reached: for each range of opsets, its nearest one."""
     _tabulate(_describe_model(found, held, of, read, verbose=verbose), console)
     if not reach:
         say("opsets that work: --reach tries all of them, --opset N one", console)
@@ -199,8 +198,8 @@ def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tup
 _FEW = 6  # operators or targets in a line
 
 
-def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
-    """What a target thinks of a model, the nodes of one operator and one reason in one line."""
+def show_prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
+    """Print what one target lacks in a model, and what opshift would rewrite or refuse for it."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _describe_known(held.known):
         say(line, console)
@@ -224,26 +223,26 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
             console,
         )
     elif held.unread:
-        say(f"opshift cannot replace {_first(held.unread)}; {_asking(held.target)}", console)
+        say(f"opshift cannot replace {_describe_first(held.unread)}; {_suggest_test(held.target)}", console)
     elif held.needs:
         say(f"{held.target} reads this model once inputs are fixed; try {describe_numbers(held.needs)}", console)
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
-        say(_as_it_is(held), console)
+        say(_describe_readable(held), console)
 
 
-def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console | None) -> None:
-    """What each of several targets thinks of a model, a line for each."""
+def show_prospects(found: FileFacts, prospects: Sequence[Prospect], console: Console | None) -> None:
+    """Print one line for each target: whether it reads the model, or after which command."""
     from opshift.passes.backends.door import UNKNOWN
 
     _tabulate([row[:2] for row in _rows(found, found)], console)
     for held in prospects:
         fix = [f"try {describe_numbers(held.needs)}"] if held.needs else []
         if held.refusals:
-            left = [f"not read: {_first(held.refusals)}", *fix]
+            left = [f"not read: {_describe_first(held.refusals)}", *fix]
         elif held.unread:
-            left = [f"not read, as far as it was measured: {_first(held.unread)}", *fix]
+            left = [f"not read, as far as it was measured: {_describe_first(held.unread)}", *fix]
         elif held.needs:
             left = ["read once inputs are fixed", *fix]
         elif held.obstacles:
@@ -272,14 +271,14 @@ def _name_rewritten(held: Prospect) -> str:
     return ", ".join(f"{counts[op]} x {op}" for op in ops[:_OPERATORS]) + others
 
 
-def _first(refusals: Sequence[Refusal]) -> str:
-    """The first reason, and how many operators there are besides."""
+def _describe_first(refusals: Sequence[Refusal]) -> str:
+    """Write the first refusal, and how many other operators were refused."""
     others, what = {refusal.op for refusal in refusals} - {refusals[0].op}, "other operator"
     return f"{refusals[0]}{f', and {several(len(others), what)}' if others else ''}"
 
 
 def _describe_known(held: Sequence[Knowledge]) -> list[str]:
-    """One line for each word; of what nobody knows with the reasons."""
+    """Write a line each of calls that were measured, documented or unknown; the last with reasons."""
     from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
     lines = []
@@ -290,21 +289,20 @@ def _describe_known(held: Sequence[Knowledge]) -> list[str]:
     return lines
 
 
-def _as_it_is(held: Prospect) -> str:
-    """The verdict where nothing is in the way that anybody knows of."""
+def _describe_readable(held: Prospect) -> str:
+    """Write the verdict on a model for which the target has no known obstacle."""
     from opshift.passes.backends.door import BELIEVED, UNKNOWN
 
     unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
     if unknown:
-        return (
-            f"whether {held.target} reads {several(unknown, 'call')} of this model is unknown; {_asking(held.target)}"
-        )
+        calls = several(unknown, "call")
+        return f"whether {held.target} reads {calls} of this model is unknown; {_suggest_test(held.target)}"
     if any(row.word == BELIEVED for row in held.known):
         return f"{held.target} runs this model as it is, according to its documentation"
     return f"{held.target} runs this model as it is"
 
 
-def _asking(target: str) -> str:
+def _suggest_test(target: str) -> str:
     from opshift.verification.adapters import KNOWN
 
     stem = target.rpartition("-")[0]
@@ -325,8 +323,8 @@ def print_shared(done: Shared) -> None:
     say(f"written to {done.output}")
 
 
-def targets(backends: Sequence[Backend], console: Console | None) -> None:
-    """One line for each target; what a source does not say is a dash."""
+def show_targets(backends: Sequence[Backend], console: Console | None) -> None:
+    """Print one line for each target; a dash stands for what its source does not say."""
     rows = [
         (
             backend.name,
@@ -347,8 +345,8 @@ def targets(backends: Sequence[Backend], console: Console | None) -> None:
     console.print(table)
 
 
-def terminal(stream: TextIO) -> Console | None:
-    """A console for a terminal; None for a file or a pipe, and without rich: each entry is one plain line there."""
+def open_console(stream: TextIO) -> Console | None:
+    """Make a console for a terminal; None for a file or a pipe, or without rich: lines are plain then."""
     if not stream.isatty():
         return None
     try:
@@ -360,19 +358,19 @@ def terminal(stream: TextIO) -> Console | None:
 
 
 def _table(*headers: str, shown: bool = True) -> Table:
-    """A table that breaks what is too long for a line, and cuts nothing off."""
+    """Make a table that wraps long cells instead of cutting them off."""
     from rich.table import Column, Table
 
     return Table(*(Column(header, overflow="fold") for header in headers), show_header=shown)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as `7-12, 15`."""
+    """Write ascending numbers as `7-12, 15`."""
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in _runs(numbers)) or "none"
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers, each with those that follow it without a gap."""
+    """Split ascending numbers into runs without a gap."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -405,7 +403,7 @@ def _rows(before: FileFacts, after: FileFacts) -> list[tuple[str, str, str]]:
 
 
 def _headline(before: FileFacts, after: FileFacts) -> str:
-    """The row of a table in one line, without the operators: `opset 18 -> 13, IR version 10 -> 7, nodes 14 -> 15`."""
+    """Write the table without its operators as one line: `opset 18 -> 13, IR version 10 -> 7, nodes 14 -> 15`."""
     rows = [(label.removesuffix(" ai.onnx"), *values) for label, *values in _rows(before, after) if label[0] != " "]
     always = ("opset", "nodes", "size")
     shown = [(label, values) for label, *values in rows if label in always or len(set(values)) > 1]
@@ -413,7 +411,7 @@ def _headline(before: FileFacts, after: FileFacts) -> str:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    """One line for each operator, version and sentence; changes of element types are reported apart."""
+    """Write one line for each operator, version and text; `narrowing.py` reports changes of element types."""
     told = [change for change in changes if change.how != RETYPED]
     counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), told))  # all but the node and the domain
     lines = []
@@ -425,11 +423,11 @@ def _changes(changes: Sequence[Change]) -> list[str]:
 
 
 def _main_changes(changes: Sequence[Change]) -> list[str]:
-    """At most five lines, the most frequent changes first. Operators with the same change share a line."""
+    """Write at most five lines, the most frequent changes first. Operators with the same change share a line."""
     groups: dict[tuple[str, str, str], list[Change]] = {}
     for change in changes:
         if change.how == RETYPED:
-            continue  # reported apart
+            continue  # reported by `narrowing.py`
         rung = "" if change.source == change.target else change.rung
         groups.setdefault((change.how, rung, change.grade), []).append(change)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
@@ -446,7 +444,7 @@ def _main_changes(changes: Sequence[Change]) -> list[str]:
 
 
 def _describe_taken_back(found: Sequence[TakenBack]) -> list[str]:
-    """One line for each operator and manner, with the first node and what was seen there."""
+    """Write one line for each operator and text, with the first node and what the proof found there."""
     groups: dict[tuple[str, str], list[TakenBack]] = {}
     for back in found:
         groups.setdefault((back.change.op, back.change.how), []).append(back)
@@ -478,7 +476,7 @@ def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
 
 
 def _ending(outcome: Outcome) -> str:
-    """Where a model was written, or why it was not and what to try."""
+    """Write the last line: where the model was written, or why not and what to try."""
     found = outcome.verification
     if outcome.output:
         return f"written to {outcome.output}{f'; not tried in {outcome.untried}' if outcome.untried else ''}"
@@ -499,7 +497,7 @@ def _describe_refusals(refusals: Sequence[Refusal], *, verbose: bool, said: str 
 
 
 def _describe_miss(outcome: Outcome) -> str:
-    """The verdict on a model that cannot be had: what stands in its way, and what to try."""
+    """Write the last line of a refused conversion: the operators at fault, and what to try."""
     from opshift.passes.inputs.sizes import CANNOT_CHANGE  # only refusals need it
 
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
@@ -518,15 +516,15 @@ def _describe_miss(outcome: Outcome) -> str:
 
 
 def _bytes(size: int) -> str:
-    """A number of bytes as `34.2 kB`."""
+    """Write a number of bytes as `34.2 kB`."""
     if size < 1000:
         return several(size, "byte")
     power = min((len(str(size)) - 1) // 3, len(_PREFIXES))
     return f"{size / 1000**power:,.1f} {_PREFIXES[power - 1]}B"
 
 
-def line(result: FileResult) -> str:
-    """What became of a model, in one line."""
+def describe_result(result: FileResult) -> str:
+    """Write the result of one of many models as one line."""
     place = f"{result.source} -> {result.output}" if result.output else result.source
     return f"{NAMES[result.code]}: {place}: {_describe_proof(result)}"
 
@@ -549,7 +547,7 @@ def _describe_proof(result: FileResult) -> str:
 
 
 def summarize(results: Sequence[FileResult], console: Console | None) -> None:
-    """How many of each; on a terminal below a table of all."""
+    """Print how many models were done, refused and so on; on a terminal also a table of all models."""
     if console is not None:
         from rich.text import Text
 
@@ -564,6 +562,6 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
 
 
 def _opsets(outcome: Outcome | None) -> str:
-    """The default domain's opset before and after."""
+    """Write the opset of the default domain before and after."""
     held = [] if outcome is None else [facts.opsets.get("") for facts in (outcome.before, outcome.after) if facts]
     return " -> ".join(dict.fromkeys(map(str, filter(None, held))))

@@ -1,4 +1,4 @@
-"""A few nodes of a graph as a drawing: from the top down, one row for each step of the longest way."""
+"""Draw a few nodes of a graph from the top down; a node stands one row below the lowest one that it reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 150, 34, 14, 26, 8
 
 
 class Box(NamedTuple):
-    """A node: what it is called, what it computes, and the values that it reads and makes."""
+    """A node to draw; without an operator, it is a value from outside."""
 
     name: str
     op: str
@@ -19,7 +19,7 @@ class Box(NamedTuple):
 
 
 def drawing(boxes: Sequence[Box]) -> str:
-    """An SVG element of nodes in an order in which they can run; values from outside are drawn as their names."""
+    """Write an SVG element of nodes in topological order; values from outside are drawn as their names."""
     rows = _rows(boxes)
     columns = max(map(len, rows), default=1)
     width = columns * WIDTH + (columns - 1) * GAP_X + 2 * MARGIN
@@ -49,7 +49,7 @@ def drawing(boxes: Sequence[Box]) -> str:
 
 
 def _rows(boxes: Sequence[Box]) -> list[list[Box]]:
-    """Boxes by how many stand above them; values from outside stand right above the first box that reads them."""
+    """Arrange boxes in rows; values from outside stand right above the first box that reads them."""
     made = {name for box in boxes for name in box.makes}
     level: dict[str, int] = {}
     rows: dict[int, list[Box]] = {}

@@ -1,4 +1,4 @@
-"""Options that would be of no effect where they stand: they are told, and nothing is done."""
+"""Reject options that would have no effect, before anything is done."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _RUN = (
     "repro",
     "evidence",
 )
-_PACKING = ("extract", "merge")  # which write one data file of what lies in several
+_PACKING = ("extract", "merge")  # these put the data of several files into one
 _UNREPEATED = ("types", "rebatch", "add_output", "drop_output", "zipmap", "map")
-"""After these `opshift verify` cannot repeat the proof: it compares files, and outputs or sizes are others."""
+"""With these `opshift verify` cannot repeat the proof: it compares files with the same outputs and sizes."""
 _ONE = ("save_inputs", "report", "repro", "evidence")
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise `ValueError` for what would be of no effect on how a result is proved and written."""
+    """Raise `ValueError` for options of proof and output that would have no effect, or contradict each other."""
     if options.threshold is not None and options.threshold < 0:
         raise ValueError(f"--threshold must be 0 or more, not {options.threshold}")
     if options.threshold is not None and options.external_data != "all":

@@ -15,11 +15,10 @@ class Other(NamedTuple):
     """Options of other tools that mean the same.
 
     Attributes:
-        needed: the parsers that have this argument answer.
-        said: what to do.
-        options: their names.
-        instead: what to type for each value, which stands for `{}`; for all of them without `{}`; nothing if empty.
-            None if no line can be told.
+        needed: an argument of opshift; commands that have it give this answer.
+        said: the sentence that tells what to do.
+        options: the names in other tools.
+        instead: the option of opshift to type; each value replaces `{}`. Empty: type nothing. None: suggest no line.
     """
 
     needed: str
@@ -132,16 +131,16 @@ COMMANDS = {
     "verify A B": "compare check test",
     "inspect IN": "info show print summary stats",
 }
-"""What to type, with the names that other tools or people have for it."""
+"""The line to type, by the names that other tools have for the command."""
 
 
 def name_command(typed: str) -> str:
-    """Name the command that does what was asked for by another name; empty if none does."""
+    """Look up the line to type for a command of another tool; empty if there is none."""
     return next((line for line, names in COMMANDS.items() if typed.lower().replace("_", "-") in names.split()), "")
 
 
 def answer(parser: argparse.ArgumentParser, option: str, typed: Sequence[str]) -> tuple[str, list[str] | None] | None:
-    """Say what to do instead of an option of another tool, and the arguments to type if they can be told."""
+    """Explain what to do instead of an option of another tool; returns the sentence, and the arguments to type."""
     first = _find(parser, option)
     return None if first is None else (first.said, _rewrite(parser, typed))
 
@@ -158,7 +157,7 @@ def _find(parser: argparse.ArgumentParser, option: str) -> Other | None:
 
 
 def _rewrite(parser: argparse.ArgumentParser, typed: Sequence[str]) -> list[str] | None:
-    """Replace all options of other tools in a command."""
+    """Replace all options of other tools in a command; None if one has no replacement."""
     if not typed:
         return None
     first: list[str] = []
@@ -197,7 +196,7 @@ def _rewrite(parser: argparse.ArgumentParser, typed: Sequence[str]) -> list[str]
 
 
 def _take_values(rest: list[str], *, single: bool) -> Iterator[str]:
-    """Take the values of an option from the words that follow it; models stand alone."""
+    """Take the values of an option from the front of `rest`; a path of a model is no value."""
     while rest and not rest[0].startswith("-") and (single or not rest[0].endswith(MODELS)):
         yield rest.pop(0)
         if single:
@@ -205,5 +204,5 @@ def _take_values(rest: list[str], *, single: bool) -> Iterator[str]:
 
 
 def spell(arguments: Sequence[str]) -> str:
-    """Write a line to type."""
+    """Write the line to type, below an error message."""
     return f"\ntype: opshift {shlex.join(arguments)}"

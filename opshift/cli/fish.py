@@ -1,4 +1,4 @@
-"""What completes commands in fish."""
+"""Complete commands in the shell fish."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 def script(parser: argparse.ArgumentParser, prog: str = "opshift") -> str:
-    """A file for `~/.config/fish/completions`."""
+    """Write a file for `~/.config/fish/completions`."""
     return "\n".join([f"complete -c {prog} -f", *_lines(parser, prog), ""])
 
 
@@ -44,13 +44,13 @@ def _options(parser: argparse.ArgumentParser, prog: str, where: str) -> Iterator
 
 
 def _is_file(action: argparse.Action) -> bool:
-    """Whether an option takes a file or a folder."""
+    """Tell whether an option takes a file or a folder."""
     named = str(action.metavar or "")
     return any(word in named for word in ("FILE", "PATH", "DIR", "FOLDER"))
 
 
 def _short(text: str) -> str:
-    """The beginning of a help text, as long as a line of suggestions."""
+    """Shorten a help text to one line of suggestions."""
     for end in ("; ", ". ", ": ", " ("):
         text = text.partition(end)[0]
     return text.replace("%%", "%") if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0]} ..."

@@ -1,4 +1,4 @@
-"""What a person is told where there was nothing to be done."""
+"""Report that there was nothing to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opshift.passes.records import replace
 
 
 def describe_idle(outcome: Outcome) -> list[str]:
-    """That nothing was found, line by line; nothing of what is refused."""
+    """Write a line each for what was asked and not found in the model; none about refusals."""
     lines = ["nothing to fold"] if outcome.folded == 0 and not outcome.taken_back else []
     if outcome.absent:
         lines.append(f"nothing to inline: the model has no {join_names(outcome.absent)}")
@@ -16,7 +16,7 @@ def describe_idle(outcome: Outcome) -> list[str]:
 
 
 def _is_equal(outcome: Outcome) -> bool:
-    """Whether a model became what it was; how many bytes say that is no matter."""
+    """Tell whether a conversion changed nothing; the size of the file does not count."""
     if (
         outcome.after is None
         or outcome.changes

@@ -1,4 +1,4 @@
-"""Requests to end: they clean up, and wait for the moment at which that can be done."""
+"""Handle Ctrl-C and SIGTERM: clean up, but not while a compiled module loads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUILDING = "google.protobuf.internal.builder"  # makes types of messages, in th
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let a request to terminate clean up, as an interrupt does."""
+    """Let SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does, so that files are cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -31,9 +31,9 @@ def interruptible() -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise `KeyboardInterrupt`, once no compiled module is being loaded, nor made by protobuf.
+    """Raise `KeyboardInterrupt`, or try again a little later if a compiled module loads or protobuf builds classes.
 
-    While they are, these import others, print what is raised there, and go on with a half of them, or abort.
+    An exception in the middle of that is only printed, and leaves a broken module, or aborts the process.
     """
     if not _is_loading(frame):
         raise KeyboardInterrupt

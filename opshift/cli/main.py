@@ -1,4 +1,4 @@
-"""The command line: one command from what was typed to its exit code, of which `opshift.jobs.exit_codes` tells."""
+"""Run one command, and turn errors into messages and exit codes (see `opshift.jobs.exit_codes`)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(options, INTERRUPTED, "interrupted")
     except Exception as error:
-        if isinstance(error, OSError) and (mute := _mute(error)) is not None:
-            return _end_unprinted(mute)
+        if isinstance(error, OSError) and (why := _find_output_error(error)) is not None:
+            return _fail_to_print(why)
         named = (getattr(options, name, None) for name in ("model", "other", "before", "after"))
         code, lines = fault(error, *filter(None, named))
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stand_for_pipes(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Let files stand for pipes that are named; what that needs is slow to import."""
+    """Read pipes through files if a pipe is named; `piping` is slow to import."""
     named = [getattr(options, name, None) or "" for name in ("model", "other", "before", "after", "output")]
     if not any(path == "-" or path.startswith(("/dev/", "/proc/")) for path in named):
         return nullcontext()
@@ -77,15 +77,15 @@ def _prepare_streams() -> None:
 
 
 def _wants_json(typed: Sequence[str]) -> bool:
-    """Whether errors are to be told in JSON, also those about what was typed."""
+    """Tell whether to print errors as JSON; also needed for errors of the arguments themselves."""
     return "--format=json" in typed or ("--format", "json") in pairwise(typed)
 
 
 _FULL = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
-def _mute(error: OSError) -> OSError | None:
-    """What keeps the standard output from being written, if that is what went wrong."""
+def _find_output_error(error: OSError) -> OSError | None:
+    """Return the error that keeps standard output from being written; None if another thing went wrong."""
     try:
         sys.stdout.flush()
     except OSError as again:
@@ -93,8 +93,8 @@ def _mute(error: OSError) -> OSError | None:
     return error if error.filename is None and error.errno in _FULL else None  # of text that no buffer holds any more
 
 
-def _end_unprinted(why: OSError) -> int:
-    """End with a standard output that cannot be written; closing it must not complain once more."""
+def _fail_to_print(why: OSError) -> int:
+    """Choose the exit code if standard output cannot be written, and redirect it, so that Python can close it."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if why.errno == errno.EPIPE or (os.name == "nt" and why.errno == errno.EINVAL):
@@ -111,7 +111,7 @@ def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:
                 documents.render_document(getattr(options, "command", ""), documents.failure(code, lines)), flush=True
             )
         except OSError as error:
-            return _end_unprinted(error)
+            return _fail_to_print(error)
         except ImportError:  # of onnx, which it is about
             pass
     with suppress(OSError):  # the code tells it, too

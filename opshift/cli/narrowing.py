@@ -1,4 +1,4 @@
-"""What is said of element types that were changed: what is narrow, what is not and why, and how far outputs move."""
+"""Report changes of element types (`--types`): which nodes changed, which kept their types, how far outputs move."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SMALL = 1e-2  # a detector that finds nothing: the error is a share of numbers 
 
 
 def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
-    """The lines about types."""
+    """Write the lines about element types; `display.show` prints them."""
     types = outcome.types
     lines = [] if types is None else _report(types, ran=outcome.verification is not None, verbose=verbose)
     if types is not None and not _changes(types):

@@ -1,4 +1,4 @@
-"""Options that several verbs take, in the groups by which their help shows them."""
+"""Options that several commands take, in the groups of their help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Holder: TypeAlias = argparse._ActionsContainer
 
 
 def add_paths(parser: Holder) -> None:
-    """Models, and where they go."""
+    """Add the paths of models and output."""
     parser.add_argument(
         "paths",
         nargs="+",
@@ -20,8 +20,8 @@ def add_paths(parser: Holder) -> None:
     )
 
 
-def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
-    """What all verbs take that write a model, by what it is about."""
+def add_common(parser: Holder, *, optimizing: bool = True) -> None:
+    """Add the options of all commands that write a model."""
     beside = parser.add_argument_group("other changes")
     if optimizing:
         beside.add_argument(
@@ -32,24 +32,24 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
     add_model_options(beside)
     add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="write this IR version; the opset does not change")
-    add_writing(parser.add_argument_group("output"))
+    add_output(parser.add_argument_group("output"))
     proof = parser.add_argument_group("verification")
     proof.add_argument("--no-verify", action="store_true", help="do not verify the result")
     add_inputs(proof)
     add_repro(proof)
-    add_telling(parser)
+    add_messages(parser)
 
 
-def add_telling(parser: Holder) -> None:
-    """What is said of it."""
+def add_messages(parser: Holder) -> None:
+    """Add options of reports and messages."""
     told = parser.add_argument_group("messages")
     add_report(told)
     add_format(told)
-    add_working(told)
+    add_verbosity(told)
 
 
-def add_writing(parser: Holder) -> None:
-    """Where results go, of one model and of many."""
+def add_output(parser: Holder) -> None:
+    """Add options of how and where results are written, of one model or of many."""
     what = "list the stages and their changes, but write nothing"
     parser.add_argument("--dry-run", action="store_true", help=what)
     parser.add_argument("--in-place", action="store_true", help="replace the model file, all or nothing")
@@ -94,7 +94,7 @@ def add_writing(parser: Holder) -> None:
 
 
 def add_sizes(parser: Holder) -> None:
-    """Sizes and inputs that are fixed."""
+    """Add options that fix sizes and inputs."""
     parser.add_argument(
         "--fix-shape",
         action="append",
@@ -105,7 +105,7 @@ def add_sizes(parser: Holder) -> None:
 
 
 def add_model_options(parser: Holder) -> None:
-    """Options that every verb which writes a model has (`OPTIONS` of `passes/goals.py`)."""
+    """Add the options that `with_options` of `passes/goals.py` reads."""
     add_sizes(parser)
     parser.add_argument(
         "--rebatch",
@@ -157,7 +157,7 @@ def add_model_options(parser: Holder) -> None:
 
 
 def add_types(parser: Holder) -> None:
-    """Element types, and what keeps its own."""
+    """Add options that change element types."""
     parser.add_argument(
         "--types",
         metavar="TYPE|TYPE=TYPE,...|target",
@@ -191,7 +191,7 @@ def add_types(parser: Holder) -> None:
 
 
 def add_set(parser: Holder, what: str) -> None:
-    """What inputs are."""
+    """Add `--set`; `what` begins its help."""
     parser.add_argument(
         "--set",
         action="append",
@@ -202,7 +202,7 @@ def add_set(parser: Holder, what: str) -> None:
 
 
 def add_opset(parser: Holder) -> None:
-    """Which opset to reach as well."""
+    """Add `--opset` of commands whose first aim is something else."""
     parser.add_argument(
         "--opset",
         action="append",
@@ -213,7 +213,6 @@ def add_opset(parser: Holder) -> None:
 
 
 def add_target(parser: Holder) -> None:
-    """What has to read it."""
     parser.add_argument(
         "--target",
         help="convert for this target: reach its opset and IR version, and replace operators that it lacks. "
@@ -222,7 +221,7 @@ def add_target(parser: Holder) -> None:
 
 
 def add_interpreter(parser: Holder) -> None:
-    """Where a backend is that has an interpreter of its own."""
+    """Add options that find a backend in another Python environment."""
     parser.add_argument(
         "--python",
         metavar="PATH",
@@ -233,7 +232,6 @@ def add_interpreter(parser: Holder) -> None:
 
 
 def add_trying(parser: Holder) -> None:
-    """How it is tried there."""
     parser.add_argument(
         "--try",
         action="store_true",
@@ -247,7 +245,6 @@ def add_trying(parser: Holder) -> None:
 
 
 def add_report(parser: Holder) -> None:
-    """A page about it."""
     parser.add_argument(
         "--report",
         metavar="FILE.html",
@@ -256,7 +253,7 @@ def add_report(parser: Holder) -> None:
 
 
 def add_repro(parser: Holder) -> None:
-    """What still differs."""
+    """Add options that write what the proof found."""
     parser.add_argument(
         "--repro",
         metavar="DIR",
@@ -271,7 +268,7 @@ def add_repro(parser: Holder) -> None:
 
 
 def add_inputs(parser: Holder) -> None:
-    """What to verify on."""
+    """Add options of the proof: inputs, engines, tolerances."""
     parser.add_argument(
         "--inputs",
         action="append",
@@ -315,24 +312,20 @@ def add_inputs(parser: Holder) -> None:
 
 
 def add_modernize(parser: Holder) -> None:
-    """What is put back."""
     parser.add_argument(
         "--modernize", action="store_true", help="then fold nodes into newer operators, as `opshift fold` does"
     )
 
 
 def add_format(parser: Holder) -> None:
-    """For whom."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json is for scripts")
 
 
 def add_verbose(parser: Holder) -> None:
-    """How much of refusals."""
     parser.add_argument("-v", "--verbose", action="store_true", help="list every refusal")
 
 
-def add_working(parser: Holder) -> None:
-    """How much."""
+def add_verbosity(parser: Holder) -> None:
     parser = parser.add_mutually_exclusive_group()
     parser.add_argument(
         "-v",

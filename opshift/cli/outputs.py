@@ -1,4 +1,4 @@
-"""Where a command writes: looked at before anything is done."""
+"""Check the files that a command will write, before anything is done."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _OTHERS = {
     ".engine", ".gz", ".h5", ".html", ".json", ".keras", ".mlmodel", ".npz", ".onnxtxt", ".pbtxt", ".plan", ".pt",
     ".pth", ".safetensors", ".tflite", ".toml", ".trt", ".txt", ".xml", ".zip",
 }  # fmt: skip
-"""What the files of others end in, and those that go with a model."""
+"""Suffixes of other formats, and of files that opshift writes beside a model."""
 
 
-def output(options: argparse.Namespace, label: str) -> Path:
-    """The path of the model to write.
+def check_output(options: argparse.Namespace, label: str) -> Path:
+    """Find the path of the model to write, and check it.
 
     Raises:
-        ValueError: it must not be written.
+        ValueError: it is the input, a folder, or a name of another format.
         CannotWrite: it cannot be written.
     """
     if options.in_place:
@@ -38,8 +38,8 @@ def output(options: argparse.Namespace, label: str) -> Path:
     if options.output and found.suffix.lower() in _OTHERS:
         raise ValueError(f"{found} is no ONNX file name, and opshift writes ONNX; give a name that ends in .onnx")
     with writing(found):
-        _look_for_folder(options.output or str(beside))
-        _look_for_folder(str(found))
+        _check_folder(options.output or str(beside))
+        _check_folder(str(found))
         there = found.exists()
     if found.is_dir():
         raise ValueError(f"{found} is a folder; give the path of a file, or --out-dir")
@@ -50,12 +50,12 @@ def output(options: argparse.Namespace, label: str) -> Path:
     return found
 
 
-def weights(model: str, output: str) -> Path:
-    """The path of a model without its weights, or with others; raises as `output` does."""
+def check_output_of_weights(model: str, output: str) -> Path:
+    """Check the output of `strip` and `fill`; raises as `check_output` does."""
     found = follow_link(Path(output))
     with writing(found):
-        _look_for_folder(output)
-        _look_for_folder(str(found))
+        _check_folder(output)
+        _check_folder(str(found))
     if found.is_dir():
         raise ValueError(f"{found} is a folder; give the path of a file")
     if found.exists() and os.path.exists(model) and found.samefile(model):
@@ -63,12 +63,12 @@ def weights(model: str, output: str) -> Path:
     return found
 
 
-def look(*paths: str | None, models: Iterable[str | Path] = ()) -> tuple[str, ...]:
-    """Look at files that are written beside a model, and return those that are asked for.
+def check_beside(*paths: str | None, models: Iterable[str | Path] = ()) -> tuple[str, ...]:
+    """Check the files to write beside a model; returns those that are not None.
 
     Raises:
-        ValueError: two are the same, or one is a model that is read or written.
-        CannotWrite: one could not be written once the model is there.
+        ValueError: two are the same, or one is a model that the command reads or writes.
+        CannotWrite: one cannot be written.
     """
     taken = {os.path.realpath(model) for model in models}
     for path in filter(None, paths):
@@ -76,7 +76,7 @@ def look(*paths: str | None, models: Iterable[str | Path] = ()) -> tuple[str, ..
             raise ValueError(f"{path} is the path of another file of this command: give another one")
         taken.add(os.path.realpath(path))
         with writing(path):
-            _look_for_folder(path)
+            _check_folder(path)
             if os.path.isdir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(path if os.path.exists(path) else Path(path).parent, os.W_OK):
@@ -87,8 +87,8 @@ def look(*paths: str | None, models: Iterable[str | Path] = ()) -> tuple[str, ..
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 
 
-def _look_for_folder(path: str) -> None:
-    """Raise where the folder is not there that a file is to lie in, or that a path which ends so means."""
+def _check_folder(path: str) -> None:
+    """Raise if the folder of a path does not exist; a path that ends in a separator is a folder itself."""
     folder = Path(path) if path.endswith(_SEPARATORS) else Path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"folder {folder} does not exist")

@@ -1,4 +1,4 @@
-"""The command line: verbs and their options."""
+"""Parse the command line: each command with its options."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PATHS = (
     "adapter", "keep",
 )  # fmt: skip
 _SHORT = 200
-"""Characters of a path that every system opens as it is."""
+"""A path with fewer characters needs no prefix on Windows."""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was typed; raises `Misuse` for what has no meaning."""
+    """Parse the arguments of the process, or `arguments`; raises `Misuse` if they are wrong."""
     typed = sys.argv[1:] if arguments is None else arguments
     parser = _parser(verb(typed))
     if (first := next(iter(typed), "")).startswith("-") and first.partition("=")[
@@ -40,14 +40,14 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     elif unknown:
         own.unknown(unknown, _verbs(_parser()), typed)
     if hasattr(options, "paths"):
-        _tell_apart(own, options)
+        _split_paths(own, options)
     many = getattr(options, "out_dir", None) is not None
     for path in (*getattr(options, "paths", ()), *(getattr(options, name, None) for name in _MODELS)):
         if path == "" or (path == "-" and many):
             raise Misuse(f"{path!r} is not a file", own)
     for name in _MODELS:
         if path := getattr(options, name, None):
-            setattr(options, name, _single(path, own))
+            setattr(options, name, _expand_wildcards(path, own))
     for name, held in vars(options).items():
         if name in _PATHS and held:
             setattr(options, name, list(map(_system_path, held)) if isinstance(held, list) else _system_path(held))
@@ -55,7 +55,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def verb(arguments: Sequence[str]) -> str:
-    """The verb that was typed; empty where there is none."""
+    """Return the command that was typed; empty if the first argument is none."""
     first = next(iter(arguments), "")
     return first if first in _VERBS else ""
 
@@ -65,8 +65,8 @@ def _verbs(parser: argparse.ArgumentParser) -> dict[str, Parser]:
     return found
 
 
-def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
-    """Which paths are models: the first of two, unless all go to a folder."""
+def _split_paths(parser: Parser, options: argparse.Namespace) -> None:
+    """Split the paths into a model and its output; with `--out-dir`, all are models."""
     options.model = options.output = None
     if options.out_dir is None:
         if len(options.paths) > 2:
@@ -78,7 +78,7 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
 
 
 def _system_path(path: str) -> str:
-    """A path as the system opens it: Windows wants a prefix in front of long ones."""
+    """Put the prefix in front of a long path that Windows needs to open it."""
     if len(path) < _SHORT or "://" in path or any(wild in path for wild in "*?["):
         return path
     from opshift.passes.model.tensor_data import reachable
@@ -86,8 +86,8 @@ def _system_path(path: str) -> str:
     return reachable(path)
 
 
-def _single(path: str, parser: Parser) -> str:
-    """The one model that wildcards stand for."""
+def _expand_wildcards(path: str, parser: Parser) -> str:
+    """Expand wildcards to the one model that they match."""
     if not any(wild in path for wild in "*?["):
         return path
     from opshift.files.urls import expand_paths
@@ -100,7 +100,7 @@ def _single(path: str, parser: Parser) -> str:
 
 @cache
 def _parser(typed: str = "") -> Parser:
-    """The parser of all verbs, or of the one that was typed."""
+    """Make the parser of all commands, or only of the one that was typed, which is faster."""
     parser = Parser(
         prog="opshift",
         description="Convert ONNX models between opset versions, up and down, and prove that they compute the same.",
@@ -117,7 +117,7 @@ def _parser(typed: str = "") -> Parser:
 
 
 def _usage(verb: str) -> str | None:
-    """How a verb of many options is called."""
+    """Write a short usage line for a command with many options; None: argparse writes it."""
     named = {"verify": "BEFORE AFTER", "inspect": "MODEL [MODEL ...]"} | dict.fromkeys(
         ("convert", "inline", "fold", "optimize", "extract"), "PATH [PATH ...]"
     )
@@ -142,7 +142,7 @@ def _convert(parser: argparse.ArgumentParser) -> None:
     )
     options.add_modernize(parser)
     options.add_trying(parser)
-    options.add_rewriting(parser)
+    options.add_common(parser)
 
 
 def _inline(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +163,7 @@ def _inline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--opset", metavar="N", help="also convert to this opset")
     options.add_modernize(parser)
     options.add_trying(parser)
-    options.add_rewriting(parser)
+    options.add_common(parser)
 
 
 def _fold(parser: argparse.ArgumentParser) -> None:
@@ -181,12 +181,12 @@ def _fold(parser: argparse.ArgumentParser) -> None:
         metavar="N|latest|TARGET|DOMAIN=N",
         help="convert to this opset first (default: keep the model's)",
     )
-    options.add_rewriting(parser)
+    options.add_common(parser)
 
 
 def _optimize(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser)
-    options.add_rewriting(parser, optimizing=False)
+    options.add_common(parser, optimizing=False)
 
 
 def _extract(parser: argparse.ArgumentParser) -> None:
@@ -209,7 +209,7 @@ def _extract(parser: argparse.ArgumentParser) -> None:
     part.add_argument("--around", metavar="NODE", help="instead of --from and --to: cut out a node and its neighbours")
     part.add_argument("--depth", type=int, metavar="N", help="how many nodes away neighbours may be (default: 2)")
     options.add_opset(parser)
-    options.add_rewriting(parser)
+    options.add_common(parser)
 
 
 def _merge(parser: argparse.ArgumentParser) -> None:
@@ -224,7 +224,7 @@ def _merge(parser: argparse.ArgumentParser) -> None:
         "Repeatable (default: equal names, or the only output and the only input)",
     )
     options.add_opset(parser)
-    options.add_rewriting(parser)
+    options.add_common(parser)
 
 
 def _strip(parser: argparse.ArgumentParser) -> None:
@@ -260,7 +260,7 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     )
     options.add_inputs(parser)
     options.add_repro(parser)
-    options.add_telling(parser)
+    options.add_messages(parser)
 
 
 def _diff(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Models that come by a pipe, and one that goes to the standard output: by files, as models are read and written."""
+"""Read models from pipes, and write one to standard output, by files in a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from opshift.passes.errors import InvalidModel
 _INPUTS = ("model", "other", "before", "after")
 _STANDARD = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _OPEN = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/\d+")
-"""Files of this process, as a shell names what it gives it: `<(command)`, too."""
+"""Paths of open files of this process; a shell makes one of `<(command)`."""
 
 
 @contextmanager
 def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
-    """Let a command read files in the place of pipes, and write one whose bytes then go to the standard output.
+    """Copy pipes into files for a command to read, and its output to standard output in the end.
 
-    Its words go to the standard error stream where the model goes to the standard output.
+    If the model goes to standard output, messages go to standard error.
 
     Raises:
         ValueError: two models come from the standard input, or a model would go to a terminal.
@@ -52,7 +52,7 @@ def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
         elif given and hasattr(options, "in_place") and not options.output and options.out_dir is None:
             raise ValueError("the model comes from a pipe: give an output file, or - for standard output")
         try:
-            with redirect_stdout(_Words(sys.stderr if to_standard else output, names)):
+            with redirect_stdout(_RenamingStream(sys.stderr if to_standard else output, names)):
                 yield
         except InvalidModel as error:
             raise InvalidModel(_rename(str(error), names)) from None
@@ -75,7 +75,7 @@ def _is_pipe(path: str | None) -> bool:
 
 
 def _spool(options: argparse.Namespace, name: str, folder: str) -> str:
-    """The path of a file with what comes by a pipe, which is what the command reads from now on."""
+    """Copy a pipe into a file, and put that into the options; returns its path."""
     path, file = getattr(options, name), os.path.join(folder, f"{name}.onnx")
     with open(file, "wb") as made:
         if path in _STANDARD:
@@ -106,8 +106,8 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-class _Words:
-    """A stream of text in which files are called what the user calls them."""
+class _RenamingStream:
+    """A stream that replaces the paths of temporary files by the names that the user typed."""
 
     def __init__(self, stream: Any, names: Mapping[str, str]):
         self._stream, self._names = stream, names

@@ -1,4 +1,4 @@
-"""Text as a terminal or a pipe can take it."""
+"""Print text that any terminal or pipe can take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from io import TextIOWrapper
 
 
 def printable(line: str) -> str:
-    """A line with what names in a model may hold and a terminal would obey, or not show, spelled out."""
+    """Escape control characters in a line: a terminal would obey such characters in a model's names."""
     from opshift.passes.errors import brief
 
     line = brief(line.replace("\\\\?\\UNC\\", "\\\\").replace("\\\\?\\", ""))  # what long paths of Windows begin with
@@ -17,8 +17,8 @@ def printable(line: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def document(text: str) -> None:
-    """Print what is kept as a file: where no terminal shows it, the same bytes on every system."""
+def print_document(text: str) -> None:
+    """Print a text that users redirect to a file: the same bytes on every system."""
     stream = sys.stdout
     if isinstance(stream, TextIOWrapper) and not stream.isatty():
         stream.reconfigure(encoding="utf-8", newline="\n")
@@ -26,6 +26,6 @@ def document(text: str) -> None:
 
 
 def join_names(names: Sequence[str], most: int = 3) -> str:
-    """The first of several names, and how many more there are."""
+    """Write the first names, and how many more there are."""
     more = len(names) - most
     return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"

@@ -1,4 +1,4 @@
-"""What became of a model as one HTML page, which fetches nothing."""
+"""Write the outcome of a conversion, or the difference of two models, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ summary { cursor: pointer; overflow-wrap: anywhere } .quiet { opacity: .75 }
 
 
 def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None, command: Sequence[str]) -> str:
-    """The page.
+    """Write the page of a conversion.
 
     Args:
-        outcome: what became of the model.
-        source, result: both forms, for drawings of what changed; None where one of them is not there.
+        outcome: what to report.
+        source, result: the models, for drawings of changes; None if there is none.
         command: what was typed.
     """
     proved = outcome.verification
@@ -86,7 +86,7 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
 
 
 def difference_page(found: Difference, before: ModelProto, after: ModelProto, command: Sequence[str]) -> str:
-    """A page of how two models differ, with drawings of what stands around nodes that do."""
+    """Write the page of `opshift diff`, with drawings around the nodes that differ."""
     regions, drawn = _Regions(before, after), []
     for pair in found.changed[:_MOST_DRAWN]:
         about = f"{pair.op} {pair.before}: {'; '.join(pair.how)}"
@@ -160,7 +160,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _outputs(proved: Verification) -> Iterable[str]:
-    """How far apart each output is, as a bar that reaches towards what is allowed."""
+    """Show the difference of each output as a bar beside what is allowed."""
     if not proved.outputs:
         return
     yield "<h2>Outputs</h2>"
@@ -173,7 +173,7 @@ def _outputs(proved: Verification) -> Iterable[str]:
 
 
 def _regions(proved: Verification) -> Iterable[str]:
-    """Each kind of changed part: what stood there, what stands there now, and how it was tested."""
+    """Show each kind of changed part: its operators before and after, and how it was tested."""
     if not proved.regions:
         return
     yield "<h2>Changed parts</h2>"
@@ -188,7 +188,7 @@ def _regions(proved: Verification) -> Iterable[str]:
 
 
 def _bars(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are HTML."""
+    """Write a table whose cells are HTML."""
     top = "".join(f"<th>{title}</th>" for title in head)
     body = "".join(
         "<tr>" + "".join(f'<td data-of="{title}">{cell}</td>' for title, cell in zip(head, row, strict=True)) + "</tr>"
@@ -202,7 +202,7 @@ def _shapes(given: Mapping[str, Any]) -> str:
 
 
 def _bar(value: float, bound: float) -> str:
-    """A difference beside its bound: eight powers of ten below it and one above."""
+    """Draw a difference on a logarithmic scale, from eight powers of ten below its bound to one above."""
     if not bound and not value:
         return "equal"
     part = 1.0 if not bound else (log10(max(value / bound, 1e-8)) + 8) / 8 if value else 0.0
@@ -215,7 +215,7 @@ def _bar(value: float, bound: float) -> str:
 
 
 def _changes(changes: Sequence[Change], source: ModelProto | None, result: ModelProto | None) -> Iterable[str]:
-    """One entry for each kind of change, the first of them drawn."""
+    """Write one entry for each kind of change, with a drawing of the first place."""
     if not changes:
         return
     kinds: dict[tuple[Any, ...], list[Change]] = {}

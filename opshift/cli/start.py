@@ -1,6 +1,6 @@
-"""Where the command line begins. Until it works on something, an interrupt ends it without a word.
+"""Start the command line. Until a command works on something, Ctrl-C ends it without a message.
 
-What is imported up here is there already or built in: before `main` has begun, an interrupt is Python's.
+Only modules that are built in or already imported are imported here: until `main` runs, Ctrl-C prints a traceback.
 """
 
 from __future__ import annotations

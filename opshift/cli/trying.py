@@ -1,4 +1,4 @@
-"""What a person is told of a model that was tried in an installed backend."""
+"""Report how a model was tried in an installed backend (`--try`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CAME_TO = {
 
 
 def describe_trial(tried: Tried) -> list[str]:
-    """What was found and done, line by line, and what came of it."""
+    """Write the lines of a trial: changes, distances of outputs, and whether the backend runs the model."""
     lines = [f"the installed backend is {tried.backend}, the target {tried.other}"] if tried.other else []
     lines += tried.lines
     if tried.as_it_is:
@@ -49,7 +49,7 @@ def _far(part: float) -> str:
 
 
 def ending(tried: Tried) -> str:
-    """Why nothing was written, and what to try."""
+    """Write the last line of a trial that failed: why nothing was written, and what to try."""
     left = [f"--fix-shape with numbers for {join_names(tried.open)}"] if tried.open else []
     if tried.bounded:
         left.append("more --tries or --seconds, as the search stopped early")

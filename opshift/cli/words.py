@@ -1,4 +1,4 @@
-"""The parser of the command line, which suggests a spelling for what it does not know."""
+"""The parser of the command line, which suggests a spelling for unknown commands and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ vars(argparse)["_"] = str  # what we read in its messages, and add to them, is E
 
 
 class Misuse(ValueError):
-    """What was typed has no meaning."""
+    """Wrong arguments; the message also names the help of the command."""
 
     def __init__(self, why: str, parser: argparse.ArgumentParser):
         super().__init__(f"{why}\nusage: {parser.prog} --help")
@@ -29,7 +29,7 @@ MODELS = (".onnx", ".xml")
 
 @cache
 def _width() -> int:
-    """Of the terminal, less what argparse leaves free: what `shutil` tells, which takes longer to import."""
+    """Measure the terminal as argparse does, but without `shutil`, which is slow to import."""
     columns = 0
     with suppress(KeyError, ValueError):
         columns = int(os.environ["COLUMNS"])
@@ -40,7 +40,7 @@ def _width() -> int:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Asks once how wide the terminal is; there is a formatter for each argument."""
+    """Measures the terminal once: argparse makes a formatter for each argument."""
 
     def __init__(self, prog: str, **named: Any):
         super().__init__(prog, **{"width": _width(), **named})
@@ -75,7 +75,9 @@ class Parser(argparse.ArgumentParser):
         raise Misuse(message + (hint(found[1], choices) if found else ""), self)
 
     def unknown(self, arguments: Sequence[str], verbs: Mapping[str, Parser], typed: Sequence[str] = ()) -> NoReturn:
-        """Raise `Misuse` for what no option takes, with the verbs that have such a one, or the line to type."""
+        """Raise `Misuse` for unknown arguments, with a hint: the line to type, commands that have the option, or a
+        likely spelling.
+        """
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         if not first.startswith("-"):
             raise Misuse(f"unexpected argument {first!r}", self)
@@ -93,7 +95,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """Prints the versions of opshift, of what it runs on and of what judges, and ends."""
+    """Prints the versions of opshift, onnx, onnxruntime and Python, and ends."""
 
     def __init__(self, option_strings: Sequence[str], **named: Any):
         super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, nargs=0)
@@ -155,6 +157,6 @@ _MODELS = ("model", "before", "after")
 
 
 def _all(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """A parser and those of its commands."""
+    """List a parser and the parsers of its commands."""
     inner = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     return [parser, *(each for held in inner for each in held)]

@@ -15,7 +15,7 @@ from opshift.passes import progress
 
 @contextmanager
 def working(options: argparse.Namespace) -> Iterator[Callable[[], None]]:
-    """Show progress on the standard error stream; yields what clears the line, for who prints meanwhile."""
+    """Show progress on standard error; yields a function that clears the line, to call before printing."""
     verbose, quiet = (getattr(options, name, False) for name in ("verbose", "quiet"))
     line = _Line(sys.stderr)
     shown = progress.listen(line.show) if line.is_possible and not (verbose or quiet) else nullcontext()
@@ -28,7 +28,7 @@ def working(options: argparse.Namespace) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _log() -> Iterator[None]:
-    """The records of the logger `opshift`, as lines."""
+    """Print the records of the logger `opshift` on standard error."""
     import logging
 
     handler, logger = logging.StreamHandler(), logging.getLogger("opshift")
@@ -44,7 +44,7 @@ def _log() -> Iterator[None]:
 
 
 class _Line:
-    """A line that each step overwrites. Without a thread: a copy of the process would wait for what that holds."""
+    """A line that each step overwrites. No thread draws it: a forked process would wait for its lock forever."""
 
     def __init__(self, stream: TextIO):
         self._stream, self._length = stream, 0

@@ -45,7 +45,7 @@ def test_a_reader_that_leaves_on_windows_is_one_that_leaves(monkeypatch, tmp_pat
     with (tmp_path / "gone").open("w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(os, "name", "nt")
-        assert cli._end_unprinted(OSError(22, "Invalid argument")) == 141
+        assert cli._fail_to_print(OSError(22, "Invalid argument")) == 141
 
 
 @pytest.mark.long
