@@ -128,8 +128,8 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _find_backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
-    lacking = backend or resolving.find_backend(options.opset)
-    ir, wanted = resolving.check_ir_version(options.ir_version), replace(wanted, backend=lacking)
+    reader = backend or resolving.find_backend(options.opset)
+    ir, wanted = resolving.check_ir_version(options.ir_version), replace(wanted, backend=reader)
     return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
 
 
@@ -146,7 +146,7 @@ GOALS = {
     "merge": part_goal,
     "optimize": optimize_goal,
 }
-"""The verbs that rewrite models. They differ in their goals, and in what they do before that."""
+"""The commands that rewrite models. They differ in their goals, and in what they do before."""
 
 
 def _plan_preparation(options: argparse.Namespace) -> Preparation | None:

@@ -1,7 +1,8 @@
-"""What other element types cost: the ranges of values, and how far outputs move when each value is rounded.
+"""Measure what other element types cost: the ranges of values, and how far outputs move when values are rounded.
 
-Both are seen by running: the source with all its values as outputs, and the result in float32 with a cast to its types
-and back behind each value. Where outputs move further than allowed, the parts that move them most keep their types.
+The source is run with all its values as outputs, to see their ranges. The result is run in float32, with a cast to the
+new type and back behind each value, to see how far outputs move. If they move further than allowed, the parts that
+move them most keep their types.
 """
 
 from __future__ import annotations
@@ -42,37 +43,37 @@ from opshift.verification.side import Side
 T = TensorProto
 
 MOST = 1 << 30
-"""Bytes of weights up to which a model is run without being asked to."""
+"""A model with more bytes of weights is run only if the user asks for it."""
 _SECONDS = 600
 _PARTS = 8
-"""Into how many parts nodes are divided, to see which of them moves the outputs."""
+"""The nodes are divided into so many parts, to see which of them move the outputs."""
 _PIECES = 4
-"""Into how many pieces a part is divided, of which not all has to keep its type."""
+"""A noisy part is divided into so many smaller parts."""
 _GOAL = 0.8
-"""The noise that is left, as a part of what is allowed: that of parts adds up in squares."""
+"""The parts that change their types may make so much noise together, relative to what is allowed."""
 _FAR = 1e8
-"""Noise beyond which it does not matter how much there is."""
+"""More noise than this counts as this much."""
 _LITTLE = 0.05
-"""The share of a model that may keep its type without a look for a smaller one that would do."""
+"""If parts that keep their types are a smaller share of the model than this, they are not divided further."""
 _MOST_RUNS, _TRIES = 60, 12
-"""Forms of a model that are run at most to see what moves the outputs; and the parts that are then given back."""
+"""The most runs to see which parts move the outputs, and the most tries to change the types of kept parts again."""
 _ENOUGH = 1 << 26
-"""Numbers that are looked at, beyond which no more inputs are drawn."""
+"""Once so many numbers were looked at, no more inputs are drawn."""
 _MASKINGS = 3
-"""Runs in which each row of a mask is left out wholly, not at all, and partly."""
+"""The runs in which each row of a mask hides everything, nothing, and a part."""
 _CHOICES = 0.01
-"""The share of decisions that may fall otherwise when what is decided on is rounded."""
+"""The share of decisions that may change when their inputs are rounded."""
 _OTHER_INPUTS = 7919
-"""Added to the seed: outputs are compared on other inputs than ranges were seen on."""
+"""Added to the seed, so that outputs are compared on other inputs than ranges were measured on."""
 _SIGMOID = 2.0**-22
-"""Differences of two outputs of Sigmoid that say nothing: the engine computes both with an error of 1.7e-7.
+"""Smaller differences of Sigmoid do not count: the engine computes it with an error of 1.7e-7.
 
-Detectors find nothing in drawn pictures, and return numbers smaller than this.
+Detectors find nothing in random pictures, and return numbers smaller than this.
 """
 _QUIET = 0.1
-"""How large an output is at least, as a share of what it is in other runs, for its error to be divided by it."""
+"""If an output of one run is smaller than this share of other runs, its error is relative to these."""
 _SAMPLE = 1024
-"""Elements that are looked at first, to see whether all are integers."""
+"""About so many elements are looked at first, to see whether all are integers."""
 _CHOOSING = frozenset(
     [
         *("ArgMax", "ArgMin", "TopK", "NonMaxSuppression", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
@@ -80,9 +81,9 @@ _CHOOSING = frozenset(
     ]
 )
 _STEPPING = ("QuantizeLinear", "Round", "Floor", "Ceil")
-"""The operators that round to steps. A number that falls to the next step is noise: outputs tell what it costs."""
+"""Operators that round to steps. A number that falls to the next step is noise: the outputs show what it costs."""
 _COUNTED = frozenset([*MOVING, "Add", "Sub", "Mul", "Div", "Clip", "Min", "Max", "Sum", "Neg", "Abs"])
-"""The operators through which integers stay numbers, until they are floats again."""
+"""Operators that read integers as numbers; other inputs, such as the indices of Gather, are decisions."""
 
 
 @dataclass(frozen=True)
@@ -457,10 +458,7 @@ def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
 
 
 def _share(before: Any, after: Any) -> float:
-    """Count the share of decisions that differ; 0 for outputs with fractions, which are no decisions.
-
-    Runs on the two results of a deciding node.
-    """
+    """Compute the share of decisions that differ between two results; 0 for fractions, which are no decisions."""
     import numpy as np
 
     if before.dtype.kind == "f" and not np.array_equal(before, np.rint(before)):
@@ -475,9 +473,9 @@ def _share(before: Any, after: Any) -> float:
 
 
 class _Part(NamedTuple):
-    """Nodes by their first outputs, the noise that they make alone, and how large a share of the model they are.
+    """A part of the model: its nodes by their first outputs, their noise, and their share of the model.
 
-    Noise is the square of what they move outputs by, as a share of what is allowed.
+    Noise is the square of how far they alone move outputs, relative to what is allowed.
     """
 
     names: list[str]
@@ -486,10 +484,10 @@ class _Part(NamedTuple):
 
 
 class _Settling:
-    """Finds what has to keep its type for the outputs of a model to stay where they are."""
+    """Finds the parts that have to keep their types so that outputs move no further than allowed."""
 
     def __init__(self, side: Side, types: Types, runs: list[Run], steps: Mapping[str, Reason] | None = None):
-        """`steps` are the nodes whose steps fall otherwise, by their first outputs, with what is to be said of them."""
+        """`steps` are the nodes whose rounding changes with the types, by their first outputs, with a reason each."""
         self._side = side
         self._types = types
         self._given = runs
@@ -500,9 +498,7 @@ class _Settling:
         self.runs = 0
 
     def settle(self) -> Measured:
-        """Measure with all types changed; where outputs move too far, let the parts that move them most keep their
-        types. Runs last in `measure`.
-        """
+        """Change all types and measure; if outputs move too far, let the parts that move them most keep their types."""
         deviations = self._measure_deviations(self._types)
         for keeping in (self._keep_steps, self._keep_masks):
             if _noise(deviations) <= 1:
@@ -517,23 +513,23 @@ class _Settling:
         return self._find_kept(self._refine(noise, self._choose_runs(deviations)))
 
     def _keep_steps(self) -> Types:
-        """Let nodes that round to steps read unrounded numbers."""
+        """Let nodes that round, such as Round and QuantizeLinear, read unrounded numbers."""
         seen = self._types.seen
         if seen is None or not self._steps:
             return self._types
         return replace(self._types, seen=replace(seen, choices={**seen.choices, **self._steps}))
 
     def _keep_masks(self) -> Types:
-        """Let masks that are added keep their numbers, which leave nothing of larger scores than were seen."""
+        """Let added masks, such as -1e9, keep their type: a smaller number might not hide scores larger than those
+        seen.
+        """
         seen = self._types.seen
         if seen is None or not self._replaces:
             return self._types
         return replace(self._types, seen=replace(seen, exact_masks=True))
 
     def _find_kept(self, parts: list[_Part]) -> Measured:
-        """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
-        make most noise for their size. Runs if outputs move too far.
-        """
+        """Find the fewest parts that have to keep their types, first those that make most noise for their size."""
         parts.sort(key=lambda part: part.noise / max(part.share, 1e-9), reverse=True)
 
         def measure_keeping(kept: Sequence[_Part]) -> Measured:
@@ -577,8 +573,8 @@ class _Settling:
         return replace(best, runs=self.runs)
 
     def _choose_runs(self, found: Sequence[Deviation]) -> list[Run]:
-        """Choose the runs on which parts are measured, to save time: that in which the worst output is the largest, and
-        that in which it moves furthest. A mask that leaves nothing may move what others do not.
+        """Choose at most two runs on which parts are measured, to save time: the one in which the worst output is
+        largest, and the one in which it moves furthest, for example by a mask that hides everything.
         """
         import numpy as np
 
@@ -596,10 +592,7 @@ class _Settling:
         return chosen[: 1 if chosen[0] is chosen[-1] else 2]
 
     def _refine(self, noise: float, runs: list[Run]) -> list[_Part]:
-        """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each.
-
-        Runs if outputs move too far.
-        """
+        """Divide the model into parts, and the noisy ones into smaller parts, and measure the noise of each."""
         outputs = self._outputs()
         shares = _shares(self._side.model, outputs)
 

@@ -342,7 +342,7 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
 
 
 def _list_integers(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
-    """List the small integer constants of a region: a counter may be compared with them."""
+    """List the integers in small constants of a region: inputs may be compared with them."""
     small = (tensor for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8)
     constants: list[Any] = [tensors.array(tensor) for tensor in small]
     constants += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
@@ -389,13 +389,13 @@ _PLACES = {
     "Trilu": {1}, "Unsqueeze": {1}, "Upsample": {1}, "ReverseSequence": {1}, "GRU": {4}, "LSTM": {4}, "RNN": {4},
     "Scatter": {1}, "SequenceAt": {1}, "SplitToSequence": {1}, "CumSum": {1}, "ReduceSum": {1},
 }  # fmt: skip
-"""Inputs that say where, how many or how large: a run with others is another run, or none."""
+"""Inputs that are indices, counts or sizes: with other numbers, a run may fail."""
 
 
 def _find_inputs_used_as_places(parts: Sequence[ModelProto], without: Collection[str] = ()) -> set[str]:
-    """Find inputs that shapes, indices or counts are computed from, but for those of some operators.
+    """Find inputs that shapes, indices or counts are computed from, except by operators in `without`.
 
-    Such inputs are only shuffled, as other numbers might be no places.
+    Such inputs are only shuffled: other numbers might be invalid.
     """
     used: set[str] = set()
     for part in parts:
@@ -421,9 +421,9 @@ _FACTORS = 8
 
 
 def _find_thresholds(model: ModelProto, weights: Feeds) -> Iterator[float]:
-    """List thresholds at which operators of a region may change what they compute. Runs before thresholds are tried.
+    """List thresholds at which operators of a region may change what they compute.
 
-    What is scaled first decides at halves and whole numbers of its factor, as in QuantizeLinear.
+    Rounding of scaled inputs, as in QuantizeLinear, has thresholds at halves and whole numbers of the scale.
     """
     yield from (0.0, 0.5, 1.0, 1.5, 2.5)
     ops, factors = set[str](), [value for value in weights.values() if is_float(value)]

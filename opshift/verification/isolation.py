@@ -58,21 +58,20 @@ class Ended(RuntimeError):
 
 
 class _Stuck(BaseException):
-    """Raised in a forked copy that would wait forever, as threads are not copied."""
+    """A forked process would wait forever for a lock or a thread that it does not have."""
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Call a function in another process; returns what it returns, or raises what it raises. All must be picklable.
 
-    The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
-    It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
-    ends both, and when this process is killed, the other one ends, too. A copy that waits for a lock which was held
-    when it was made is ended, as is one that needs threads which are not copied, and the function called once more in a
-    process that begins afresh, if it can be sent there. A worker of a pool, whose end its pool takes notice of, calls
-    the function itself.
+    The other process is a fork, which has the memory of this one; outside Linux, and in a thread, it is a new process.
+    It prints nothing, has a memory limit, and reports its progress to this process. Ctrl-C ends both, and the other
+    process ends if this one is killed. A fork that waits for a lock or a thread that it does not have is ended, and the
+    function is called again in a new process. In a worker of a pool, which is watched already, the function is called
+    directly.
 
     Raises:
-        Ended: the process ended, as an engine's may by a damaged model.
+        Ended: the process crashed, for example as an engine ran a damaged model.
     """
     if _is_watched():
         return function(*arguments, **named)
@@ -87,10 +86,10 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
 def each(
     function: Callable[[Item], T], items: Sequence[Item], processes: int
 ) -> Generator[tuple[int, T | Ended], None, None]:
-    """Call a function for each item as `call` does, so many at once; yields (place, result or crash) as they come.
+    """Call a function for each item as `call` does, in so many processes at once; yields (place, result or crash).
 
-    All end with this process, and when nobody asks any further. They are not ended because they wait long, for an item
-    may be large.
+    Results come in the order in which they are ready. All processes end when this process ends, or when the generator
+    is closed. A long wait does not end one, as an item may be large.
     """
     if _is_watched():
         for place, item in enumerate(items):
@@ -127,12 +126,12 @@ def each(
 
 
 def forks() -> bool:
-    """Whether `call` forks, so that the function need not be picklable."""
+    """Tell whether `call` forks; the function need not be picklable then."""
     return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and not _is_watched()
 
 
 def end_after(seconds: int) -> None:
-    """End this process after some seconds, if `call` began it: an engine that hangs ends, too."""
+    """Set a time limit for this process, if `call` began it; an engine that hangs is ended, too."""
     if not _apart:
         return
     if _parent is not None:
@@ -259,7 +258,7 @@ def _block_interrupts() -> Iterator[set[int | signal.Signals]]:
 
 @contextmanager
 def hide_script() -> Iterator[None]:
-    """Let a process that begins afresh not run the user's script first: it needs nothing of that."""
+    """Keep a new process from importing the user's script, as multiprocessing would."""
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -269,11 +268,11 @@ def hide_script() -> Iterator[None]:
 
 
 class _Child:
-    """A process that does some work, and tells through a pipe how it goes: a copy of this one, or one begun afresh.
+    """A process that does some work, and reports through a pipe: a fork of this one, or a new process.
 
     Attributes:
         source: the pipe.
-        answer: what came of its work; empty until it says so.
+        answer: the pickled result; empty until it comes.
     """
 
     def __init__(self, work: Callable[[], object], blocked: set[int | signal.Signals], *, is_copy: bool):

@@ -23,10 +23,10 @@ GIVEN = "--inputs inputs"
 def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
     """Write `before.onnx`, `after.onnx`, `inputs/`, if any, `outputs-before/`, `outputs-after/`, and `command.txt`.
 
-    The models hold the nodes by which the two compute other values from the same ones.
+    The models hold only the nodes that compute the first value that differs.
 
     Returns:
-        Whether both ran, so that there was something to write.
+        True if both models ran, and were written.
 
     Raises:
         CannotWrite: the folder cannot be written.

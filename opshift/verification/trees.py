@@ -1,4 +1,4 @@
-"""Draw rows for classical models: those on and right beside the thresholds of trees."""
+"""Tree ensembles and SVMs: draw rows on and beside the thresholds of trees, and measure sums for tolerances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = Any
 
 ML = "ai.onnx.ml"
 WHOLE_ROWS = 256
-"""Random rows that a whole model is run on: labels are to differ among them."""
+"""A whole model is run on so many random rows, so that labels differ among them."""
 MOST_ROWS = 4096
 _OPERATORS = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 _THRESHOLDS = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
@@ -25,7 +25,7 @@ def is_tree_ensemble(node: NodeProto) -> bool:
 
 
 def count_trees(node: NodeProto) -> int:
-    """Count the trees of an ensemble, whose leaves are added one after the other; 0 for another node."""
+    """Count the trees of an ensemble, each of which adds a rounding to the sum; 0 for another node."""
     if not is_tree_ensemble(node):
         return 0
     return max(
@@ -34,17 +34,17 @@ def count_trees(node: NodeProto) -> int:
 
 
 def sum_coefficients(node: NodeProto) -> float:
-    """Sum the sizes of what SVMRegressor adds in float32, often far more than what is left; 0 for another node."""
+    """Add up the magnitudes of an SVMRegressor's coefficients; 0 for another node.
+
+    Its sum cancels: the result is often far smaller than what is added, but has the rounding of the large numbers.
+    """
     if normalize_domain(node.domain) != ML or node.op_type != "SVMRegressor":
         return 0.0
     return float(sum(np.abs(held.floats).sum() for held in node.attribute if held.name == "coefficients"))
 
 
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
-    """Draw rows of thresholds, of the numbers right beside them, and of NaN. Used for changed parts with trees.
-
-    There are no rows where the attributes are no trees.
-    """
+    """Draw rows of thresholds, the numbers right beside them, and NaN; none if the attributes are no valid trees."""
     held = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     values = next((held[name] for name in _THRESHOLDS if name in held), ())
     splits = np.array(tensors.array(values) if isinstance(values, TensorProto) else values).reshape(-1).astype(dtype)

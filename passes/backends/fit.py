@@ -66,8 +66,9 @@ def convert_for_backend(
 def _convert_for_backend(
     source: ModelProto, backend: Backend, ops: frozenset[Op], ir_version: int | None, folder: str | None
 ) -> tuple[Result, Sequence[Refusal]]:
-    """Convert to each opset that the backend reads, nearest first, until one succeeds; the model itself if the
-    backend reads it. Returns the refusals that decided, too.
+    """Convert to each opset that the backend reads, nearest first, until one succeeds; keep a model that it reads.
+
+    Also returns the refusals that decided.
     """
     if ir_version is None and _is_read(source, backend, ops, folder):
         return Result(source, (), ()), ()
@@ -176,7 +177,7 @@ def convert_to_opset(
 class _NamedForOpset:
     """The strategies for `convert_to_opset`: next attempts, and the choice among them.
 
-    They come in groups. The first of a group expands what the user asks for, the others what the backend lacks, too.
+    Attempts come in groups. The first of a group replaces what the user names, the others also what the backend lacks.
     """
 
     def __init__(self, first: Attempt, backend: Backend):
@@ -186,8 +187,8 @@ class _NamedForOpset:
         self._brought: dict[int, set[Op]] = {}
 
     def replace_lacked(self, tried: Sequence[Conversion]) -> list[Attempt]:
-        """Plan attempts that replace operators which the backend lacks, here or at a lower opset that has some of
-        them.
+        """Plan attempts without operators that the backend lacks: at this opset, and at the last opset before each of
+        them is missing.
         """
         first, *others = self._last_group(tried)
         left = self._operators_lacking_in(first)
@@ -229,8 +230,10 @@ class _NamedForOpset:
         return replace(result, model=None, refusals=tuple(r for r in reasons if (r.domain, r.op) in left))
 
     def _take(self, tried: Sequence[Conversion]) -> Conversion:
-        """Choose among the attempts of the last group: one without lacking operators, else the first, or its
-        refusal.
+        """Choose among the attempts of the last group: the best one without operators that the backend lacks.
+
+        If there is none, the first attempt is taken, unless operators are missing by the backend's documentation and
+        cannot be replaced. Then the refusals of the second attempt are taken, and blame the backend.
         """
         first, *others = self._last_group(tried)
         if not others:
@@ -308,9 +311,7 @@ def find_classical_operators(source: ModelProto) -> set[Op]:
 
 
 def _cut_nodes(source: ModelProto, refusals: Iterable[Refusal], folder: str | None) -> Iterator[tuple[str, ModelProto]]:
-    """Make models of one refused node of each operator, with the constants that it reads; none where the whole model
-    is as small.
-    """
+    """Cut out one refused node of each operator, to convert it alone, which is faster; none from small models."""
     by_op = {refusal.operator: refusal for refusal in refusals if not refusal.where}
     wanted = {(refusal.node, refusal.op): op for op, refusal in by_op.items()}
     opset, count = imports.opsets(source).get("", 1), 0
@@ -330,8 +331,8 @@ def _cut_nodes(source: ModelProto, refusals: Iterable[Refusal], folder: str | No
 
 
 def _cut_node(node: NodeProto, scope: Scope, source: ModelProto) -> ModelProto | None:
-    """Make a model of one node; None if it reads or makes anything but tensors: sequences are replaced with the nodes
-    around them.
+    """Make a model of one node and its constants; None if it reads or makes anything but tensors: a sequence is
+    replaced together with the nodes around it.
     """
     if any((kind := scope.type(name)) is not None and not kind.HasField("tensor_type") for name in node.output if name):
         return None

@@ -1,6 +1,4 @@
-"""Write a call in another form where a backend refuses a value of an attribute or an input, a rank, or outputs that
-nothing reads.
-"""
+"""Rewrite calls that a limit of the backend refuses in a form that it accepts, such as Expand as Concat of copies."""
 
 from __future__ import annotations
 
@@ -28,13 +26,13 @@ from opshift.passes.rewrite.replace import take_over
 from opshift.passes.rewrite.says import says, sentence_of
 
 _FORMS: dict[tuple[str, str], Step] = {}
-"""How calls of an operator are written that a limit refuses, by what the limit is about (`_list_subjects`)."""
+"""Steps that rewrite a refused call, by what the limit is about (`_list_subjects`) and the operator."""
 _OLDEST = 7  # before this opset, operands were not broadcast as they are now
 _MOST_PARTS = 256  # of one node
 _CHAIN = 3  # how many nodes there are between the two inputs of a HardSwish: Add, Clip and Div
 _CONSTANT_OF_SHAPE, _SLICE_HAS_STEPS, _CLIP_HAS_INPUTS, _AXES_ARE_INPUT = 9, 10, 11, 13  # from these opsets on
 _LENGTHS, _STATES = 4, (5, 6)  # the places of sequence_lens, initial_h and initial_c among the inputs of an LSTM
-_TURN = [-1], [-(1 << 63)], [0], [-1]  # starts, ends, axes and steps of a Slice that turns the first axis
+_REVERSE = [-1], [-(1 << 63)], [0], [-1]  # starts, ends, axes and steps of a Slice that reverses the first axis
 _LARGEST: dict[int, float] = {
     TensorProto.FLOAT: 2.0**128 - 2.0**104,
     TensorProto.FLOAT16: 65504.0,
@@ -43,14 +41,14 @@ _LARGEST: dict[int, float] = {
 
 
 def find_respelled(backend: Backend) -> list[Limit]:
-    """Find limits of which a call can be written in another form."""
+    """List the limits for which this file has a form."""
     return [limit for limit in backend.limits if any(_find_form(limit, op) for _, op in limit.ops)]
 
 
 def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> Result:
-    """Write calls of the main graph anew that a limit of the backend refuses, if sizes allow it.
+    """Rewrite the calls of the main graph that a limit of the backend refuses, if their sizes are known.
 
-    Other calls stay, and are for the conversion to replace or to refuse.
+    Other refused calls stay: the conversion then replaces or refuses them.
     """
     limits = find_respelled(backend)
     called = {(node.domain, node.op_type) for node in source.graph.node}
@@ -73,7 +71,7 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
 
 
 def find_unread_forms(source: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
-    """List calls that the backend reads in another form only, in which `respell` writes them.
+    """List the calls that `respell` would rewrite.
 
     `inspect --target` lists them with the obstacles.
     """
@@ -82,7 +80,7 @@ def find_unread_forms(source: ModelProto, backend: Backend, folder: str | None =
 
 
 def _find_forms(node: NodeProto, limits: list[Limit], scope: Scope) -> list[Step]:
-    """Find how a call can be written that limits refuse."""
+    """List the steps that may rewrite a call which limits refuse; none if no limit refuses it."""
     version = schemas.since("", node.op_type, scope.opset) or 1
     formed = [(limit, _find_form(limit, node.op_type)) for limit in limits if not node.domain]
     return [form for limit, form in formed if form is not None and _is_refused(limit, node, version, scope)]
@@ -93,7 +91,7 @@ def _find_form(limit: Limit, op: str) -> Step | None:
 
 
 def _list_subjects(limit: Limit) -> list[str]:
-    """List what a limit is about: attributes and inputs, `no` before those that have to be there, or its kind."""
+    """Name what a limit is about: its kind, attributes or inputs; `no X` if X is required."""
     kind = [name for name in ("ranks", "read", "own", "repeated", "reached") if getattr(limit, name)]
     return kind or [*limit.unused, *(f"no {name}" for name in limit.given), limit.attribute]
 
@@ -101,7 +99,7 @@ def _list_subjects(limit: Limit) -> list[str]:
 def _write(
     proto: NodeProto, limits: list[Limit], scope: Scope, changes: list[Change], tried: frozenset[Step] = frozenset()
 ) -> list[NodeProto]:
-    """Write a call in forms that no limit refuses, as far as sizes tell them, and what they are made of, too."""
+    """Rewrite a call by the first form that applies, and the new nodes in the same way; returns the nodes."""
     for step in _find_forms(proto, limits, scope):
         copy = NodeProto()
         copy.CopyFrom(proto)
@@ -119,10 +117,7 @@ def _write(
 
 
 def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bool:
-    """Whether a limit of the backend refuses a call, so that it has to be written in another form.
-
-    Asked for each limit of a node's operator.
-    """
+    """Tell whether a limit of the backend refuses a call."""
     schema = schemas.schema("", node.op_type, version)
     if schema is None or not limit.holds("", node.op_type, version):
         return False
@@ -148,9 +143,9 @@ def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bo
 
 
 def _form(subject: str, *ops: str) -> Callable[[Step], Step]:
-    """Register how calls of operators are written that a limit on `subject` refuses.
+    """Register a step that rewrites calls which a limit on `subject` refuses.
 
-    A form is a step. It neither edits the node nor returns values where unknown sizes would have to tell how.
+    The step changes nothing and returns None if it needs sizes that are unknown.
     """
 
     def register(step: Step) -> Step:
@@ -161,7 +156,7 @@ def _form(subject: str, *ops: str) -> Callable[[Step], Step]:
 
 
 def _find_sizes(node: Node) -> list[int] | None:
-    """The sizes of the first input, if all are known and none is 0, which Reshape reads as a copied size."""
+    """Find the sizes of the first input; None if one is unknown, or 0, which Reshape reads as "copy the size"."""
     dims = node.scope.shape(node.input(0))
     sizes = [size for size in dims or [] if isinstance(size, int)]
     return None if dims is None or len(sizes) < len(dims) or 0 in sizes else sizes
@@ -173,7 +168,7 @@ def _find_sizes(node: Node) -> list[int] | None:
 @_form("auto_pad", "AveragePool", "Conv", "LpPool", "MaxPool")
 @says("Computed pads from sizes in place of auto_pad")
 def _compute_pads(node: Node) -> None:
-    """SAME pads so that each output has ceil(size / stride) elements."""
+    """Write explicit pads: with SAME, each output has ceil(size / stride) elements."""
     given, dims = node.attributes, node.scope.shape(node.input(0))
     weights = node.scope.shape(node.input(1)) if node.op_type == "Conv" else None
     kernel, auto = given.get("kernel_shape") or (weights or [])[2:], given.get("auto_pad", "NOTSET")
@@ -208,7 +203,7 @@ def _compute_pads(node: Node) -> None:
 @_form("reached", "AveragePool", "Conv", "MaxPool")
 @says("Cut off elements that no window reaches")
 def _cut_unreached(node: Node) -> None:
-    """Padding at the end first, then the data."""
+    """Cut off padding at the end first, then data."""
     if node.opset < _SLICE_HAS_STEPS:
         return
     unreached, dims = _count_unreached(node.proto, node.scope), node.scope.shape(node.input(0)) or []
@@ -224,8 +219,8 @@ def _cut_unreached(node: Node) -> None:
 
 
 def _count_unreached(node: NodeProto, scope: Scope) -> dict[int, tuple[int, int]]:
-    """How many elements at the end of an axis no window reaches, padding included, and its size, where the result has
-    one element there.
+    """Count the elements at the end of each axis that no window reaches, padding included; returns the count and the
+    size by axis.
     """
     given = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
     dims, others = scope.shape(node.input[0]), {attribute.name for attribute in node.attribute if attribute.i}
@@ -248,7 +243,7 @@ def _count_unreached(node: NodeProto, scope: Scope) -> dict[int, tuple[int, int]
 @_form("mode", "Pad")
 @says("Replaced Pad by Gather with known indices")
 def _gather_padded(node: Node) -> str | None:
-    """A Gather along each axis, as the new elements are elements of the data; negative pads are cut off first."""
+    """Replace Pad by a Gather along each axis: except with mode=constant, padding repeats elements of the data."""
     scope, mode, dims = node.scope, node.attributes.get("mode", "constant"), node.scope.shape(node.input(0))
     pads = node.attributes.get("pads") or scope.ints(node.input(1))
     axes = scope.ints(node.input(3)) if node.input(3) else list(range(len(dims or [])))
@@ -273,7 +268,7 @@ def _gather_padded(node: Node) -> str | None:
 
 
 def _find_source(at: int, size: int, mode: str) -> int:
-    """The element of an axis that stands at a place before, in or behind it."""
+    """Find which element of an axis Pad writes at the index `at`, which is negative before the first element."""
     if mode == "wrap":
         return at % size
     if mode == "edge":
@@ -290,7 +285,7 @@ def _write_mode(node: Node) -> None:
 @_form("roi", "Resize")
 @says("Left out the unused region of Resize")
 def _leave_out_region(node: Node) -> None:
-    """Below 13, an input that is left out is an empty constant."""
+    """Leave out `roi`; below opset 13 it is required, and becomes an empty constant."""
     mode = node.attributes.get("coordinate_transformation_mode")
     if mode != "tf_crop_and_resize" and 0 not in (node.scope.shape(node.input(1)) or ()):
         node.set_input(1, "" if node.opset >= _AXES_ARE_INPUT else node.build.constant([], TensorProto.FLOAT))
@@ -302,7 +297,7 @@ def _leave_out_region(node: Node) -> None:
 @_form("steps", "Slice")
 @says("Replaced steps of Slice by Reshape and Slice")
 def _slice_rows(node: Node) -> str | None:
-    """Along each axis, rows of one step in length, and of these the first column."""
+    """Reshape each axis to rows as long as its step, and take the first column of these."""
     sizes, (starts, ends, axes, steps) = _find_sizes(node), (node.scope.ints(name) for name in node.inputs[1:])
     if steps is not None and set(steps) == {1}:
         node.set_input(4, "")
@@ -334,7 +329,7 @@ def _slice_rows(node: Node) -> str | None:
 @_form("indices", "Gather")
 @says("Replaced Gather by Slice and Concat")
 def _slice_runs(node: Node) -> str | None:
-    """A Slice for each run of indices that follow each other, joined by Concat."""
+    """Replace Gather by a Slice for each run of consecutive indices, joined by Concat."""
     build, dims, indices = node.build, node.scope.shape(node.input(0)), node.scope.array(node.input(1))
     axis = node.attributes.get("axis", 0)
     if dims is None or indices is None or not (size := dims[axis]) or node.opset < _SLICE_HAS_STEPS:
@@ -377,7 +372,7 @@ def _leave_out_batch(node: Node) -> None:
 
 
 def _find_repeated(node: NodeProto, scope: Scope) -> dict[int, np.ndarray[Any, Any]]:
-    """The first element of a constant that repeats it along the axis of the batch, by the place of the constant."""
+    """Find constants that repeat one row along the batch axis; returns the row, by the place of the input."""
     found = dict[int, np.ndarray[Any, Any]]()
     dynamic = [scope.shape(name) or [] for name in node.input if not scope.is_constant(name)]
     for place, name in enumerate(node.input):
@@ -392,7 +387,7 @@ def _find_repeated(node: NodeProto, scope: Scope) -> dict[int, np.ndarray[Any, A
 @_form("axis", "Gather")
 @says("Left out the default axis of Gather")
 def _leave_out_axis(node: Node) -> None:
-    """Rows of a constant are an embedding then."""
+    """Leave out axis=0 if the data are constant: such a Gather is read as an embedding."""
     if not node.attributes["axis"] and node.scope.is_constant(node.input(0)):
         del node.attributes["axis"]
 
@@ -400,7 +395,7 @@ def _leave_out_axis(node: Node) -> None:
 @_form("ranks", "Expand")
 @says("Replaced Expand by Concat of copies")
 def _concat_copies(node: Node) -> str | None:
-    """A Concat of copies along each axis that grows, between Reshapes to three axes."""
+    """Replace Expand by a Concat of copies along each axis that grows, reshaped to three axes."""
     sizes, wanted, build, value = _find_sizes(node), node.scope.ints(node.input(1)), node.build, node.input(0)
     if sizes is None or not wanted or 0 in wanted:
         return None
@@ -419,9 +414,9 @@ def _concat_copies(node: Node) -> str | None:
 @_form("ranks", "Transpose")
 @says("Transposed fewer axes")
 def _transpose_fewer_axes(node: Node) -> str | None:
-    """Axes of size 1 are left out, and those that stay beside each other are one.
+    """Leave out axes of size 1, merge axes that stay neighbours, transpose, and reshape.
 
-    One that is cut into parts stays: pnnx reads queries, keys and values of five axes, and no Reshape to them.
+    A Transpose before Gather, Slice or Split stays: pnnx finds queries, keys and values by it, not by a Reshape.
     """
     sizes, build = _find_sizes(node), node.build
     readers = {reader.op_type for reader in node.scope.body.node if node.outputs[0] in reader.input}
@@ -437,8 +432,8 @@ def _transpose_fewer_axes(node: Node) -> str | None:
                 groups.append([axis])
     placed = sorted(groups)
     fewer = build.Reshape(node.input(0), [prod(sizes[axis] for axis in group) for group in placed])
-    turned = build.Transpose(fewer, perm=[placed.index(group) for group in groups])
-    return str(build.Reshape(turned, [sizes[axis] for axis in order]))
+    transposed = build.Transpose(fewer, perm=[placed.index(group) for group in groups])
+    return str(build.Reshape(transposed, [sizes[axis] for axis in order]))
 
 
 @_form("ranks", "If")
@@ -466,7 +461,7 @@ def _write_parts(node: Node) -> None:
 @_form("axes", "ReduceMax", "ReduceMean", "ReduceMin")
 @says("Reduced one axis at a time")
 def _reduce_in_turn(node: Node) -> str | None:
-    """The last axis first: axes before it keep their places. A mean of integers is rounded, so it stays."""
+    """Reduce the last axis first, so that axes before it keep their numbers. A mean of integers stays: it rounds."""
     rank, build, value = node.scope.rank(node.input(0)), node.build, node.input(0)
     axes = node.scope.ints(node.input(1)) if node.input(1) else node.attributes.get("axes")
     if rank is None or not axes or (node.op_type == "ReduceMean" and node.scope.elem_type(value) not in _LARGEST):
@@ -497,7 +492,7 @@ def _squeeze_reduced(node: Node) -> str | None:
 @_form("no max", "Clip")
 @says("Gave Clip the largest number as the bound that it lacks")
 def _write_bounds(node: Node) -> None:
-    """ONNX defines it to be the bound; integers stay."""
+    """Write the largest float as a missing bound, as ONNX defines it; integers stay."""
     kind = node.scope.elem_type(node.input(0))
     for place, sign in ((1, -1), (2, 1)) if kind in _LARGEST and node.opset >= _CLIP_HAS_INPUTS else ():
         if not node.input(place):
@@ -507,7 +502,7 @@ def _write_bounds(node: Node) -> None:
 @_form("Y", "Pow")
 @says("Replaced Pow by products")
 def _multiply(node: Node) -> str | None:
-    """Powers of 3 and 4."""
+    """Replace powers of 3 and 4 by products; other exponents stay."""
     build, x, exponent = node.build, node.input(0), node.scope.array(node.input(1))
     if exponent is None or exponent.size != 1 or exponent.ndim > (node.scope.rank(x) or 0):
         return None
@@ -529,7 +524,7 @@ def _compute_again(node: Node) -> None:
 
 
 def _find_chain(node: NodeProto, scope: Scope) -> list[NodeProto]:
-    """The nodes that make an input of a call from another one, as Sigmoid does in `Mul(x, Sigmoid(x))`."""
+    """List the nodes that compute one input of a call from the other, as Sigmoid does in `Mul(x, Sigmoid(x))`."""
     for value in node.input:
         others, chain = set(node.input) - {value}, list[NodeProto]()
         maker = scope.producer(value)
@@ -576,9 +571,9 @@ def _leave_out_lengths(node: Node) -> None:
 
 
 @_form("direction", "GRU", "LSTM", "RNN")
-@says("Computed each direction forward, the reverse one on a turned input")
+@says("Computed each direction forward, the reverse one on a reversed input")
 def _compute_forward(node: Node) -> list[str] | None:
-    """One node for each direction; the input of a reverse one is turned before it, and its result after it."""
+    """Write one forward node for each direction; the input and the result of a reverse one are reversed."""
     build, given, dims = node.build, node.attributes, node.scope.shape(node.input(0))
     directions = {"reverse": ["reverse"], "bidirectional": ["forward", "reverse"]}.get(given.get("direction", ""), [])
     if given.get("layout") or node.input(_LENGTHS) or "activation_alpha" in given or "activation_beta" in given:
@@ -589,12 +584,12 @@ def _compute_forward(node: Node) -> list[str] | None:
     activations = given.get("activations", [])
     count = len(activations) // len(directions)
     for place, direction in enumerate(directions):
-        turned, own = direction == "reverse", activations[place * count : (place + 1) * count]
-        data = build.Gather(node.input(0), steps) if turned else node.input(0)
+        is_reverse, own = direction == "reverse", activations[place * count : (place + 1) * count]
+        data = build.Gather(node.input(0), steps) if is_reverse else node.input(0)
         parts = [build.Gather(value, [place]) if value and both else value for value in node.inputs[1:]]
         made = build.again(node.proto, [data, *parts], direction=None, activations=own or None)
         states, *last = [made] if isinstance(made, str) else made
-        results.append([build.Gather(states, steps) if states and turned else states, *last])
+        results.append([build.Gather(states, steps) if states and is_reverse else states, *last])
     joined = zip(*results, strict=True)
     return [build.Concat(*parts, axis=0 if place else 1) if all(parts) else "" for place, parts in enumerate(joined)]
 
@@ -604,7 +599,7 @@ def _compute_forward(node: Node) -> list[str] | None:
 def _take_last_state(node: Node) -> Replacement:
     """Take the last hidden state of a recurrent node, Y_h, from the states of all steps, Y.
 
-    If the cell state of an LSTM is read, Y gets a name alone: Y_h has to stay where it is.
+    If the cell state of an LSTM is read, too, only a name for Y is added: Y_h has to stay an output of the node.
     """
     build, given, dims = node.build, node.attributes, node.scope.shape(node.input(0))
     first, *others = node.outputs
@@ -628,15 +623,16 @@ def _take_last_state(node: Node) -> Replacement:
 
 @says("Let a Scan run forward along first axes")
 def _scan_forward(node: Node) -> list[str] | None:
-    """Inputs are transposed and turned before the Scan, and its results after it."""
+    """Transpose and reverse inputs before the Scan and results after it, so that it runs forward along first axes."""
     build, given, scope = node.build, node.attributes, node.scope
     states = len(node.inputs) - given["num_scan_inputs"]
 
     def read(kind: str, names: list[str]) -> list[tuple[int, int, bool]]:
-        axes, turned = given.get(f"scan_{kind}_axes"), given.get(f"scan_{kind}_directions")
-        axes, turned = axes or [0] * len(names), turned or [0] * len(names)
+        axes, backward = given.get(f"scan_{kind}_axes"), given.get(f"scan_{kind}_directions")
+        axes, backward = axes or [0] * len(names), backward or [0] * len(names)
         ranks = [scope.rank(name) or 0 if axis else 1 for name, axis in zip(names, axes, strict=True)]
-        return [(axis % rank if rank else -1, rank, back) for axis, rank, back in zip(axes, ranks, turned, strict=True)]
+        found = zip(axes, ranks, backward, strict=True)
+        return [(axis % rank if rank else -1, rank, back) for axis, rank, back in found]
 
     inputs, read_in = node.inputs, read("input", node.inputs[states:])
     written = read("output", node.outputs[states:])
@@ -646,13 +642,13 @@ def _scan_forward(node: Node) -> list[str] | None:
         if axis:
             inputs[place] = build.Transpose(inputs[place], perm=[axis, *(i for i in range(rank) if i != axis)])
         if back:
-            inputs[place] = build.Slice(inputs[place], *_TURN)
+            inputs[place] = build.Slice(inputs[place], *_REVERSE)
     kinds = [f"scan_{kind}_{what}" for kind in ("input", "output") for what in ("axes", "directions")]
     made = build.again(node.proto, inputs, **dict.fromkeys(kinds))
     results = [made] if isinstance(made, str) else made
     for place, (axis, rank, back) in enumerate(written, states):
         if results[place] and back:
-            results[place] = build.Slice(results[place], *_TURN)
+            results[place] = build.Slice(results[place], *_REVERSE)
         if results[place] and axis:
             order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
             results[place] = build.Transpose(results[place], perm=order)

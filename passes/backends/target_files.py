@@ -175,9 +175,9 @@ def _check_keys(row: Mapping[str, Any], keys: set[str], where: str) -> None:
 
 
 def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge a version into the one before it; `adds` removes operators from those that are missing.
+    """Merge what a version says into the state of the version before it; returns the new state.
 
-    The operators of vendors add up.
+    `adds` removes operators from the missing ones; vendor operators and measured calls are added to earlier ones.
     """
     after = {**state, **{key: value for key, value in row.items() if key not in _LISTS}}
     supports = dict(state.get("supports") or {}) if "supports" not in row else {}
@@ -317,9 +317,9 @@ def write(
     *,
     base: str = "",
 ) -> str:
-    """Write a target file with one version; `facts` are its keys, `remarks` the comments on top.
+    """Write the text of a target file with one version, for `probe` and `--learn`.
 
-    Runs for `probe` and `--learn`.
+    `facts` are the keys of the version, `remarks` the comments on top.
     """
     said = (("name", name), ("title", title), ("source", source), *((("base", base),) if base else ()))
     head = [f"{key} = {json.dumps(value)}" for key, value in said]

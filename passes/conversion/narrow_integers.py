@@ -70,7 +70,7 @@ def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folde
 
     Runs before nodes are converted below opset 21 or 25.
 
-    What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
+    Changes and refusals go to `ledger`. Graph inputs and outputs are not looked at: their types stay.
     """
     missing = {elem_type: n for elem_type, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
     if not missing or not any(elem_type in missing for elem_type in _find_held_types(source)):
@@ -83,10 +83,7 @@ def _opset(holder: ModelProto | FunctionProto) -> int:
 
 
 def _find_held_types(model: ModelProto) -> Iterator[int]:
-    """List the element types of initializers, and those that attributes hold or name.
-
-    Asked to see whether anything has to be done.
-    """
+    """List the element types of initializers, and the numbers in attributes that may be types."""
     for body in bodies(model):
         if isinstance(body, GraphProto):
             yield from (tensor.data_type for tensor in body.initializer)
@@ -97,7 +94,7 @@ def _find_held_types(model: ModelProto) -> Iterator[int]:
 
 
 class _IntegerRetyping:
-    """One pass that retypes `model`, a copy; `source` answers questions about types."""
+    """Retypes `model`, a copy of the source; `Scope`s of the source, `before`, tell the types before the change."""
 
     def __init__(self, source: ModelProto, missing: dict[int, Narrow], ledger: Ledger, folder: str | None):
         self.model = ModelProto()
@@ -105,24 +102,24 @@ class _IntegerRetyping:
         self._missing = missing
         self._ledger = ledger
         self._folder = folder
-        self._asked, self._made = Context(source, source, folder), Context(self.model, source, folder)
+        self._before, self._after = Context(source, source, folder), Context(self.model, source, folder)
         self._local = {(normalize_domain(f.domain), f.name) for f in source.functions}
         self._opset = _opset(source)
         self._read = 0
-        self._retype_body(self.model.graph, Scope(source.graph, self._asked, self._opset, path=()), None)
+        self._retype_body(self.model.graph, Scope(source.graph, self._before, self._opset, path=()), None)
         for old, new in zip(source.functions, self.model.functions, strict=True):
             self._opset = _opset(old)
-            self._retype_body(new, Scope(old, self._asked, self._opset), None)
+            self._retype_body(new, Scope(old, self._before, self._opset), None)
 
-    def _retype_body(self, body: Body, asked: Scope, outer: Scope | None) -> None:
+    def _retype_body(self, body: Body, before: Scope, outer: Scope | None) -> None:
         """Retype a graph or function: its nodes, declared types, inputs, outputs and initializers.
 
         Calls itself for subgraphs.
         """
-        scope = Scope(body, self._made, self._opset, outer, asked.path)
+        scope = Scope(body, self._after, self._opset, outer, before.path)
         retyped: list[NodeProto] = []
         for index, proto in enumerate(body.node):
-            retyped += self._retype_node(proto, index, asked, scope)
+            retyped += self._retype_node(proto, index, before, scope)
         del body.node[:]
         body.node.extend(retyped)
         for value in body.value_info:
@@ -134,23 +131,23 @@ class _IntegerRetyping:
                 if self.retype_tensor(tensor, tensor.name):
                     self._note(tensor.name, "value")
 
-    def _retype_node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
+    def _retype_node(self, proto: NodeProto, index: int, before: Scope, scope: Scope) -> list[NodeProto]:
         """Retype one node by the entry of `MAKERS` for its operator; refuse an operator that computes with the
         missing types.
         """
-        old = asked.body.node[index]
+        old = before.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
-            self._retype_body(graph, asked.nested_scope(twin, index, attribute, k), scope)
+            self._retype_body(graph, before.nested_scope(twin, index, attribute, k), scope)
         domain = normalize_domain(proto.domain)
-        question = Node(old, asked, self._opset, Builder(asked, self._opset))
-        elem_types = {asked.elem_type(name) for name in (*old.input, *old.output) if name}
+        original = Node(old, before, self._opset, Builder(before, self._opset))
+        elem_types = {before.elem_type(name) for name in (*old.input, *old.output) if name}
         narrow = [self._missing[elem_type].name for elem_type in elem_types if elem_type in self._missing]
         try:
             if not domain and proto.op_type in MAKERS:
                 node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
-                return self._replace(node, MAKERS[proto.op_type](node, question, self))
+                return self._replace(node, MAKERS[proto.op_type](node, original, self))
             if narrow and (domain, proto.op_type) not in self._local and (domain or proto.op_type not in READERS):
-                raise CannotConvert(question, f"the node uses {narrow[0]}, which this opset does not have")
+                raise CannotConvert(original, f"the node uses {narrow[0]}, which this opset does not have")
         except CannotConvert as refused:
             since = min(n.since for n in self._missing.values())
             name = proto.name or next(iter(proto.output), "")
@@ -160,10 +157,7 @@ class _IntegerRetyping:
         return [proto]
 
     def _replace(self, node: Node, result: str | None) -> list[NodeProto]:
-        """Return the nodes that take the place of one, and note the change; the node itself if nothing changed.
-
-        Part of the pass.
-        """
+        """Return the nodes that replace one, and note the change; the node itself if nothing changed."""
         if result is None and not node.touched:
             return [node.proto]
         self._note(node.name, node.op_type)
@@ -174,9 +168,7 @@ class _IntegerRetyping:
         return self._missing.get(elem_type)
 
     def _retype_value(self, value: Any) -> None:
-        """Change a declared type to the wider one; refuse sequences and optionals of a missing type. Part of the
-        pass.
-        """
+        """Change a declared type to the wider one; refuse sequences and optionals of a missing type."""
         kind = value.type.tensor_type
         if kind.elem_type in self._missing:
             kind.elem_type = self._missing[kind.elem_type].carrier
@@ -184,7 +176,7 @@ class _IntegerRetyping:
             self._refuse(value.name, f"it is {type_text(value.type)}; supported: tensors")
 
     def retype_tensor(self, tensor: TensorProto, name: str) -> bool:
-        """Store a tensor in the wider type; returns False if it needs no change. Part of the pass."""
+        """Store a tensor in the wider type; returns False if it needs no change, or is refused."""
         narrow = self._missing.get(tensor.data_type)
         if narrow is None:
             return False

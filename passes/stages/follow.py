@@ -1,4 +1,4 @@
-"""Propagate fixed sizes and constants into nodes that a conversion brought in, or for a compiler."""
+"""Fold what fixed sizes and constants decide, once more after a conversion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Follow:
-    """Propagate fixed sizes again, after a conversion; without any, compute what constants alone decide."""
+    """Fold what fixed sizes and inputs make constant in the nodes that a conversion added; without any, constants."""
 
     fixed: Wanted
     optional = False
@@ -20,7 +20,6 @@ class Follow:
     name = "propagate sizes and constants"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Compute what fixed sizes and constants decide in nodes that conversion brought in. Runs after them."""
         copy = copy_model(model)
         changes = follow_fixed(copy, self.fixed, facts.folder)
         return Result(copy, tuple(changes), ())

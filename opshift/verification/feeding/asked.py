@@ -166,7 +166,7 @@ def _check_new_path(path: str | os.PathLike[str] | None, *, is_folder: bool = Fa
 
 
 def _read_ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
-    """Read the ranges of inputs (`--val-range x:[0,1]`); raises `ValueError` for what is none."""
+    """Read the ranges of inputs (`--val-range x:[0,1]`); raises `ValueError` for anything else."""
     pairs: dict[str, Any] = {}
     if isinstance(given, Mapping):
         pairs.update(given)

@@ -68,7 +68,7 @@ class Problem:
         return places
 
     def free_dims(self) -> dict[str, list[tuple[str, int]]]:
-        """Leave out dimensions that follow from others, as `past + 1`."""
+        """List the open dimensions that do not follow from others, as `past + 1` does."""
         return {dim: places for dim, places in self.open_dims().items() if terms(dim) is None}
 
     def shape_of(self, name: str, sizes: Mapping[str, int]) -> list[int]:
@@ -76,7 +76,7 @@ class Problem:
         return filling.shape_of(name, self.taken[name], self.wanted, Choice(sizes=sizes))
 
     def numbers(self) -> list[str]:
-        """Find inputs of few numbers: a model may run on some lengths or rates only."""
+        """List inputs of few numbers, such as lengths or sampling rates; a model may run on some values only."""
         return [
             name
             for name, value_type in self.taken.items()
@@ -91,14 +91,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class _Stop:
-    """Where a run ended: the number of the node that fails (-1 if unknown), and the numbers in the engine's words."""
+    """Where a run failed: the number of the node (-1 if unknown), and the numbers in the error message."""
 
     reached: int = -1
     numbers: tuple[int, ...] = ()
 
 
 def name_nodes_by_number(model: ModelProto) -> ModelProto:
-    """Copy a model, and name nodes by their number, which engines repeat where one fails."""
+    """Copy a model, and name its nodes by number: the error message of an engine then tells which node fails."""
     copy = ModelProto()
     copy.CopyFrom(model)
     for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
@@ -107,7 +107,7 @@ def name_nodes_by_number(model: ModelProto) -> ModelProto:
 
 
 class Search:
-    """Goes on from the choice that went farthest, one step at a time."""
+    """Changes one size or number after the other, starting each time from the choice whose run reached farthest."""
 
     def __init__(self, problem: Problem, run: Run, folder: str | None = None):
         """`run` runs the model with its nodes named by number; `folder` holds its weights."""
@@ -120,10 +120,10 @@ class Search:
         self._why = ""
 
     def find(self, first: Choice) -> Choice | None:
-        """Find a choice that the model runs on; None where time or tries are over.
+        """Find a choice that the model runs on; None if time or tries are over.
 
         Raises:
-            NeverRuns: no size that can be chosen changes where the model fails, and how.
+            NeverRuns: the model fails at the same node in the same way, whatever sizes are tried.
         """
         until = perf_counter() + _SECONDS
         best, farthest = first, self._find_stop(first)
@@ -183,13 +183,16 @@ class Search:
         return [size for shape in (*known.values(), *held) for size in shape if isinstance(size, int)]
 
     def _list_next_choices(self, choice: Choice, stopped: _Stop) -> Iterator[Choice]:
-        """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
+        """Yield choices that differ from `choice` in some sizes or in a number; the likeliest come first.
+
+        Numbers to try come from the error message, constants that an input is compared with, and usual sizes.
+        """
         taken, fills = self._problem.taken, self._fillable
         dims = sorted(self._dims, key=lambda dim: not any(axis for _, axis in self._dims[dim]))  # batches last
         later = [dim for dim in dims if any(axis for _, axis in self._dims[dim])] or dims
-        said = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= _LARGEST][:_SAID]
-        beside = [dim.dim_value for value_type in taken.values() for dim in tensor(value_type).shape.dim][:_SAID]
-        near = [n for n in dict.fromkeys([*said, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
+        reported = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= _LARGEST][:_SAID]
+        declared = [dim.dim_value for value_type in taken.values() for dim in tensor(value_type).shape.dim][:_SAID]
+        near = [n for n in dict.fromkeys([*reported, *sorted(declared), *(n + 1 for n in reported)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
             yield from self._extrapolate_sizes(choice, stopped, together)
@@ -201,20 +204,20 @@ class Search:
                 yield _with_sizes(choice, [dim], number)
             yield _with_sizes(choice, later, number)
         for name in fills:
-            for number in (*_NUMBERS, *said, *(n - 1 for n in said), *_SIZES):
+            for number in (*_NUMBERS, *reported, *(n - 1 for n in reported), *_SIZES):
                 yield _with_fill(choice, name, number)
         for number in _SIZES:
             for together in dict.fromkeys([tuple(later), *((dim,) for dim in dims), tuple(dims)]):
                 yield _with_sizes(choice, together, number)
 
     def _is_spatial(self, name: str, axis: int) -> bool:
-        """Tell whether an axis is one of an image's, which are changed together."""
+        """Tell whether an axis is the height or width of an image; these are changed together."""
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
     def _extrapolate_sizes(self, choice: Choice, stopped: _Stop, dims: Sequence[str]) -> Iterator[Choice]:
-        """Try other sizes, and the ones at which a number of the error that grows meets one that stays.
+        """Run other sizes, and compute from the error messages at which size a growing number reaches a constant one.
 
-        An image of 64 pixels has 16 patches, and one of 128 has 64, where 196 are asked for: 224 pixels have them.
+        Example: the model needs 196 patches; 64 pixels give 16, and 128 pixels give 64, so 224 pixels give 196.
         """
         if not dims:
             return

@@ -45,21 +45,22 @@ ShapeOf = Callable[[str, Mapping[str, int]], list[int]]
 
 
 def place(name: str, axis: int) -> str:
-    """Name a dimension that has no symbol, as no symbol is named."""
+    """Make a key for a dimension without a symbol; it has a line break, which no symbol has."""
     return f"{name}\n{axis}"
 
 
 def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
-    """Find the role of each dynamic dimension by its name, else by its place. Runs before sizes are chosen."""
+    """Find the role of each dynamic dimension by its name, else by its place.
+
+    A total length (of past and new steps) is an ordinary sequence if no dimension is the past.
+    """
     role_of = {}
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
         role_of[dim] = next(named, None) or _guess_role(taken, *places[0])
-    return (
-        role_of
-        if PAST in role_of.values()
-        else {dim: SEQUENCE if role == TOTAL else role for dim, role in role_of.items()}
-    )
+    if PAST in role_of.values():
+        return role_of
+    return {dim: SEQUENCE if role == TOTAL else role for dim, role in role_of.items()}
 
 
 def _guess_role(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:

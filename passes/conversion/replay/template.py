@@ -46,7 +46,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Ask:
-    """A fresh name, or the constant that `key` finds; numbers in `hint` are names that there are by then."""
+    """A request for a fresh name, or for the constant with `key`; numbers in `hint` stand for earlier names."""
 
     hint: tuple[int | str, ...]
     tensor: TensorProto | None
@@ -55,14 +55,14 @@ class _Ask:
 
 @dataclass(frozen=True)
 class _AskAll:
-    """Fresh names that begin with the name of this number and go on with a slash."""
+    """A request for fresh names: the name with the number `stem`, a slash, and a tail."""
 
     stem: int
     tails: tuple[str, ...]
 
 
 class Output(NamedTuple):
-    """A value of the call: its type and element type, as far as they are known, or which other has the latter, too."""
+    """An output of the call, with its type and element type if known; `like` is a value of the same element type."""
 
     number: int
     value_type: TypeProto | None
@@ -192,9 +192,8 @@ def play(
 ) -> list[NodeProto | bytes]:
     """Play a script for one call; returns the edited call, or the nodes that replace it.
 
-    Runs for each call that is replayed and needs more than a patch.
-
-    `names` are those of the call; those that are asked for are added.
+    Runs for each call that is replayed and needs more than a patch. `names` are those of the call; fresh names and
+    constants that the script asks for are added to it.
     """
     context = scope.context
     spelled = [prefix_length(name.encode()) for name in names]
