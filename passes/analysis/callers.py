@@ -1,4 +1,7 @@
-"""Who calls which function of a model, and which of its inputs and attributes something hangs on there."""
+"""Find who calls which function of a model, and which optional inputs and attributes matter in its body.
+
+An input or attribute is *decisive* if an operator that has to change reads it, and may also be called without it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from opshift.passes.model.traversal import Body, Op, graphless, subgraphs, with_
 from opshift.passes.records import dataclass, field
 
 Callee = tuple[str, str, str]  # domain, name, overload
-Asks = Callable[[str, str, int], bool]  # whether something hangs on the inputs of a domain's operator at a version
+Asks = Callable[[str, str, int], bool]  # whether an operator at a version of its domain has to change
 
 MOST_COPIES = 4096  # of all functions together
 _NOTHING = frozenset[str]()
@@ -34,7 +37,7 @@ NOTHING_OMITTED = Omitted()
 
 
 def refers(node: NodeProto) -> bool:
-    """Whether an attribute is given by those who call the function that a node stands in."""
+    """Tell whether an attribute of a node refers to an attribute of the function around it."""
     return any(attribute.ref_attr_name for attribute in node.attribute)
 
 
@@ -43,13 +46,16 @@ def key_of(function: FunctionProto) -> Callee:
 
 
 def callee_of(node: NodeProto) -> Callee:
-    """The key of the function that a node calls, if it calls one."""
+    """Return the key of the function that a node calls, if it calls one."""
     return normalize_domain(node.domain), node.op_type, node.overload
 
 
 @dataclass
 class Called:
-    """A function with the nodes on which something hangs, and its calls of functions; `seen` are its own inputs."""
+    """A function, its nodes with decisive inputs or attributes, and its calls of functions.
+
+    With each node come the function's inputs: the decisive ones that it reads; or all that are visible at a call.
+    """
 
     proto: FunctionProto
     defaults: frozenset[str]
@@ -58,10 +64,10 @@ class Called:
 
 
 class Callers:
-    """Who calls which function, and on which of its inputs and attributes something hangs there.
+    """The functions of a model with their callers, and the decisive inputs and attributes of each.
 
-    `hangs` are these; `split` are those of them for which the function has to be written in several variants. They are
-    the same but in a function that goes, which is bound to each of its calls anyway.
+    `decisive` has them all. `split` has those for which the function needs a copy for each variant of call: none in a
+    function that is inlined, as each call then has a copy of its body anyway.
     """
 
     def __init__(self, model: ModelProto, asks: Asks, inlined: Container[Op]):
@@ -76,10 +82,10 @@ class Callers:
                 callers.setdefault(callee, []).append((caller, node, seen))
         own = {key: _unite(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
         for key, of in self.functions.items():
-            if key[:2] in inlined and of.defaults:  # which takes the place of what a caller's caller does not bind
+            if key[:2] in inlined and of.defaults:  # a default applies if the caller's own caller omits the attribute
                 own[key] = own[key].union(Omitted(_NOTHING, of.defaults))
-        self.hangs = self._spread(own, callers)
-        kept = {key: NOTHING_OMITTED if key[:2] in inlined else hanging for key, hanging in self.hangs.items()}
+        self.decisive = self._spread(own, callers)
+        kept = {key: NOTHING_OMITTED if key[:2] in inlined else decisive for key, decisive in self.decisive.items()}
         self.split = self._spread(kept, callers)
 
     def _read(self, function: FunctionProto) -> Called:
@@ -106,9 +112,9 @@ class Callers:
     def _spread(
         self, own: Mapping[Callee, Omitted], callers: Mapping[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]]
     ) -> dict[Callee, Omitted]:
-        """What hangs on a function's inputs hangs on those of its callers that they hand on."""
+        """Spread decisive inputs to callers: what a caller passes on to a decisive input is decisive in the caller."""
         found = dict(own)
-        pending = [key for key, hanging in found.items() if any(hanging)]
+        pending = [key for key, decisive in found.items() if any(decisive)]
         while pending:
             callee = pending.pop()
             for caller, node, seen in callers.get(callee, ()):
@@ -119,10 +125,10 @@ class Callers:
                 if more != found[caller]:
                     found[caller] = more
                     pending.append(caller)
-        return {key: hanging if any(hanging) else NOTHING_OMITTED for key, hanging in found.items()}
+        return {key: decisive if any(decisive) else NOTHING_OMITTED for key, decisive in found.items()}
 
     def variants(self) -> dict[Callee, list[Omitted]]:
-        """What calls leave out of that for which a function is split, the fullest call first."""
+        """List for each split function which decisive inputs its calls omit, first those that omit least."""
         found: dict[Callee, dict[Omitted, None]] = {key: {} for key, split in self.split.items() if any(split)}
         names = {key[1] for key in found}
         pending: list[tuple[Callee, Omitted]] = []
@@ -157,7 +163,7 @@ class Callers:
         return {key: sorted(variants, key=_order) for key, variants in found.items()}
 
     def variant(self, node: NodeProto, callee: Callee, omitted: Omitted) -> Omitted:
-        """What a call leaves out of that for which a function is split, where its own function lacks `omitted`."""
+        """Find which decisive inputs a call omits, if the function around it is called without `omitted`."""
         split, of = self.split[callee], self.functions[callee]
         given = {
             formal
@@ -177,12 +183,12 @@ class _FunctionCallKind(NamedTuple):
 
 
 def outside(model: ModelProto) -> list[Body]:
-    """The graphs of a model that are in no function."""
+    """List the main graph and the training graphs, which are in no function."""
     return [model.graph, *(graph for t in model.training_info for graph in (t.initialization, t.algorithm))]
 
 
 def nodes_of(body: Body, formals: frozenset[str]) -> Iterator[tuple[NodeProto, frozenset[str]]]:
-    """The nodes of a function and of the graphs in it, with those of its inputs that their names mean."""
+    """Yield the nodes of a function and its subgraphs, with the inputs of the function that no inner name hides."""
     apart = graphless()
     pending = [(body, formals)]
     while pending:
@@ -194,7 +200,7 @@ def nodes_of(body: Body, formals: frozenset[str]) -> Iterator[tuple[NodeProto, f
 
 
 def _own(graph: GraphProto) -> set[str]:
-    """The names to which a graph gives values of its own."""
+    """List the names that a graph defines itself; they hide outer values."""
     held = {tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))}
     return held.union((value.name for value in graph.input), *(node.output for node in graph.node))
 
@@ -202,7 +208,7 @@ def _own(graph: GraphProto) -> set[str]:
 def _optional(
     node: NodeProto, schema: schemas.Schema | None, seen: frozenset[str], defaults: frozenset[str]
 ) -> Omitted | None:
-    """What a node reads of its function's inputs and attributes, and can do without."""
+    """Find the function's inputs and attributes that a node reads and can do without; None if there are none."""
     inputs = {name for name in node.input if name in seen} if seen else set[str]()
     if inputs and schema is not None:
         inputs = {
@@ -219,25 +225,25 @@ def _optional(
 
 
 def _is_required(node: NodeProto, schema: schemas.Schema | None, name: str) -> bool:
-    """Whether a call without the attribute is none: a Constant has one, whatever its name is."""
+    """Tell whether a node needs the attribute; a Constant needs the one that it has."""
     if schema is None or name not in schema.attributes:
         return False
     return schema.attributes[name].required or node.op_type == "Constant"
 
 
 def find_handed_on(
-    node: NodeProto, callee: Called, hanging: Omitted, seen: frozenset[str], defaults: frozenset[str]
+    node: NodeProto, callee: Called, decisive: Omitted, seen: frozenset[str], defaults: frozenset[str]
 ) -> Omitted:
-    """The inputs and attributes of its function that a call hands on to those of another that are `hanging`."""
+    """Find the inputs and attributes of a function that a call in it passes on to `decisive` ones of another."""
     inputs = {
         name
         for formal, name in zip(callee.proto.input, node.input, strict=False)
-        if name in seen and formal in hanging.inputs
+        if name in seen and formal in decisive.inputs
     }
     attributes = {
         a.ref_attr_name
         for a in node.attribute
-        if a.ref_attr_name and a.name in hanging.attributes and a.ref_attr_name not in defaults
+        if a.ref_attr_name and a.name in decisive.attributes and a.ref_attr_name not in defaults
     }
     return Omitted(frozenset(inputs), frozenset(attributes))
 

@@ -1,7 +1,7 @@
-"""What a model declares of its values is a claim; what follows from its inputs is knowledge.
+"""Compare the shapes that a model declares, its *claims*, with inferred ones, and correct wrong claims.
 
-Declared are the shapes of outputs, of values between, and of what the graph in a Loop or a Scan is given. The shapes of
-the model's own inputs are what its callers keep to, and runtimes check.
+Claims are the shapes of outputs, of inner values, and of inputs of subgraphs. The shapes of the model's own inputs are
+no claims: runtimes check them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from opshift.passes.model.types import HOLDING_SIZES, has_shape, tensor_type
 
 Path = tuple[Any, ...]
 ENTERED = frozenset(["If", "Loop", "Scan"])
-"""The operators of ONNX in whose graphs types are inferred: these have paths."""
+"""The operators in whose subgraphs types are inferred."""
 
 
 def bare(value_type: TypeProto) -> TypeProto:
-    """The type without what it says of shapes."""
+    """Copy a type without its shapes."""
     made = TypeProto()
     made.CopyFrom(value_type)
     forget(made)
@@ -41,7 +41,7 @@ def bare(value_type: TypeProto) -> TypeProto:
 
 
 def forget(value_type: TypeProto) -> None:
-    """Take from a type what it says of shapes."""
+    """Remove the shapes from a type."""
     held = value_type.WhichOneof("value")
     if held in ("tensor_type", "sparse_tensor_type"):
         getattr(value_type, held).ClearField("shape")
@@ -52,10 +52,10 @@ def forget(value_type: TypeProto) -> None:
 
 
 def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
-    """Take back what a model declares of its values, but for its inputs and constants.
+    """Remove the claims of a model, so that inference does not read them.
 
-    Element types stay where inference cannot tell them: of what graphs are given, or yield as it was given, and of what
-    custom operators make. `held` are the model's bodies, if they are known.
+    Element types stay where inference cannot tell them: for inputs of subgraphs, for outputs that no node computes, and
+    for outputs of custom operators. `held` are the model's bodies, if they are known.
     """
     called = {(normalize_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light) if held is None else held:
@@ -71,12 +71,12 @@ def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
             forget(value.type)
     for value in light.graph.input:
         for dim in _dims(value.type) if has_shape(value.type) else ():
-            if dim.dim_value < 0:  # as some exporters say that they do not know it
+            if dim.dim_value < 0:  # some exporters write an unknown size so
                 dim.Clear()
 
 
 def _unmade(body: Body) -> set[str]:
-    """What a body yields that no node of it makes; what is made is mostly made by its last nodes."""
+    """List the outputs of a body that no node of it computes; the search begins at its last nodes."""
     missing = set(results(body))
     for node in reversed(body.node):
         if not missing:
@@ -86,7 +86,7 @@ def _unmade(body: Body) -> set[str]:
 
 
 def is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
-    """Whether a node is a call of neither an operator that ONNX defines nor of a function in `called`."""
+    """Tell whether a node calls neither an operator of ONNX nor a function in `called`."""
     domain = normalize_domain(node.domain)
     return not schemas.is_onnx_domain(domain) and (domain, node.op_type) not in called
 
@@ -100,7 +100,7 @@ def _retain(stated: Any, names: set[str]) -> None:
 
 
 def reconcile(declared: TypeProto, inferred: TypeProto) -> TypeProto:
-    """What is inferred, with sizes that are declared where it is silent; all inferred where the two contradict."""
+    """Complete an inferred type by declared sizes where inference has none; the inferred type if the two contradict."""
     if contradict(declared, inferred) or all(map(_is_number, _dims(inferred))):
         return inferred
     made = TypeProto()
@@ -113,7 +113,7 @@ def reconcile(declared: TypeProto, inferred: TypeProto) -> TypeProto:
 
 
 def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
-    """What a model declares of shapes that is not so."""
+    """Yield a change for each declared shape that contradicts the inferred one, for the report."""
     versions = {normalize_domain(entry.domain): entry.version for entry in source.opset_import}
     for graph, wrong in _find_contradicted_in_graphs(source, inferred):
         said = {
@@ -131,9 +131,9 @@ def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], Type
 def _find_contradicted_in_graphs(
     source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]
 ) -> Iterator[tuple[GraphProto, dict[str, TypeProto]]]:
-    """The graphs that declare shapes of values which these do not have, with what they are.
+    """Yield the graphs with wrong declared shapes, and the inferred types by value.
 
-    A number that is declared of a value between is false, too, where the size is one that inputs leave open.
+    For an inner value, a declared number is also wrong if the size is a symbol of an input.
     """
     open_sizes = {name for value in source.graph.input if has_shape(value.type) for name in symbols(value.type)} - {""}
     for path, graph in graphs(source):
@@ -147,7 +147,7 @@ def _find_contradicted_in_graphs(
 
 
 def graphs(source: ModelProto) -> Iterator[tuple[Path, GraphProto]]:
-    """The main graph, and those that nodes in it hold, by their paths."""
+    """Yield the main graph and all subgraphs with their paths."""
     pending: list[tuple[Path, GraphProto]] = [((), source.graph)]
     while pending:
         path, graph = pending.pop()
@@ -157,7 +157,7 @@ def graphs(source: ModelProto) -> Iterator[tuple[Path, GraphProto]]:
 
 
 def find_contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> dict[str, TypeProto]:
-    """The values of which a model declares shapes that they do not have, with what they are."""
+    """Find all values with a wrong declared shape; returns the inferred types."""
     return {
         name: value_type
         for _, wrong in _find_contradicted_in_graphs(source, inferred)
@@ -166,13 +166,15 @@ def find_contradicted(source: ModelProto, inferred: Callable[[Path, str], TypePr
 
 
 def find_declared(source: ModelProto) -> set[str]:
-    """The values that are made of which a model declares shapes."""
+    """List the computed values for which a model declares a shape."""
     return {value.name for value in declarations(source) if has_shape(value.type)}
 
 
 def mend_main(model: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
-    """Let the main graph declare what is inferred of its values, if it declares otherwise of any; what nothing infers
-    of those between is not declared either: beside what is mended, another falsehood would come to light."""
+    """Declare inferred shapes in the main graph, if one of its declared shapes is wrong.
+
+    Inner values without an inferred shape lose theirs: beside corrected shapes, another wrong one would show.
+    """
     wrong = next((wrong for graph, wrong in _find_contradicted_in_graphs(model, inferred) if graph is model.graph), {})
     if not wrong:
         return
@@ -186,7 +188,7 @@ def mend_main(model: ModelProto, inferred: Callable[[Path, str], TypeProto | Non
 
 
 def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
-    """Let `model` declare of values what is known of them where it declares otherwise; other sizes stay open."""
+    """Replace declared shapes in `model` that contradict the `known` types."""
     _mend(declarations(model), known)
 
 
@@ -197,7 +199,7 @@ def _mend(declared: Iterable[ValueInfoProto], known: Mapping[str, TypeProto]) ->
 
 
 def _state(value: ValueInfoProto, value_type: TypeProto) -> None:
-    """Declare a shape, in which what nobody named stays open."""
+    """Declare a shape; sizes that only inference named become dynamic."""
     value.type.tensor_type.shape.CopyFrom(value_type.tensor_type.shape)
     for dim in _dims(value.type):
         if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
@@ -205,7 +207,7 @@ def _state(value: ValueInfoProto, value_type: TypeProto) -> None:
 
 
 def open_unconfirmed(model: ModelProto, names: Container[str], known: Mapping[str, TypeProto]) -> None:
-    """Leave open in `model` the sizes of these values that are declared as numbers and not `known`."""
+    """Make declared sizes of these values dynamic where the `known` type has no number."""
     for value in declarations(model):
         if value.name in names and has_shape(value.type):
             dims = _dims(value.type)
@@ -216,7 +218,7 @@ def open_unconfirmed(model: ModelProto, names: Container[str], known: Mapping[st
 
 
 def of_constants(model: ModelProto) -> Iterator[Change]:
-    """Let `model` declare the shapes that constants have where it declares others."""
+    """Correct the declared shapes of constants in `model`; yields a change for each."""
     held: list[Body] = [model.graph, *model.functions]
     for body in held:
         versions = opsets(body if isinstance(body, FunctionProto) and body.opset_import else model)
@@ -259,7 +261,7 @@ def _correct_body(body: Body, outside: Mapping[str, TensorProto], opset: int) ->
 
 
 def spell_shape(value_type: TypeProto) -> str:
-    """A shape in brackets; what nobody named is a question mark."""
+    """Write a shape in brackets; a size without a name is a question mark."""
     sizes = (
         str(dim.dim_value) if _is_number(dim) else "?" if is_made_up(dim.dim_param) else dim.dim_param or "?"
         for dim in _dims(value_type)
@@ -268,9 +270,7 @@ def spell_shape(value_type: TypeProto) -> str:
 
 
 def contradict(declared: TypeProto, inferred: TypeProto, open_sizes: Container[str] = ()) -> bool:
-    """Whether a declared shape is wrong, so that it has to go: a size is not the inferred one, or a number stands for
-    one of the `open_sizes`.
-    """
+    """Tell whether a declared shape is wrong: another rank, another number, or a number for one of the `open_sizes`."""
     ours, theirs = _dims(inferred), _dims(declared)
     if len(ours) != len(theirs):
         return True
@@ -285,7 +285,7 @@ def _is_number(dim: Any) -> bool:
 
 
 def symbols(value_type: TypeProto) -> Iterator[str]:
-    """The names of the sizes that are no numbers."""
+    """List the names of the sizes that are no numbers; empty for a size without a name."""
     return (dim.dim_param for dim in _dims(value_type) if not dim.HasField("dim_value"))
 
 
@@ -294,12 +294,12 @@ def _dims(value_type: TypeProto) -> Any:
 
 
 def is_made_up(symbol: str) -> bool:
-    """Whether ONNX's inference named a dimension that nothing is known of."""
+    """Tell whether ONNX's inference invented the name of a dimension."""
     return symbol.startswith("unk__")
 
 
 def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
-    """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
+    """Declare the length of each `Range(0, size, 1)`, which ONNX's inference leaves open; False if there is none."""
     found = False
     graphs = [body for body in bodies(inferred) if isinstance(body, GraphProto)]
     known = Shapes({name: value_type for graph in graphs for name, value_type in graph_types(graph).items()})
@@ -333,10 +333,7 @@ def _number(
     sizes: Callable[[str], Sizes | None],
     elem_types: Mapping[str, int],
 ) -> int | str | None:
-    """The one number that a value holds, or the size that it is, if it is taken from a shape.
-
-    The `kinds` are the element types of values, as far as they are known.
-    """
+    """Find the number that a value holds: a constant, or a size (perhaps a symbol) that is taken from a Shape."""
     places = None
     while (node := makers.get(name)) is not None and node.op_type in _ONE_OF_A_SHAPE:
         if node.op_type == "Gather" and len(node.input) == 2:

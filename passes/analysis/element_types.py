@@ -1,6 +1,6 @@
-"""Element types by the schemas alone: what a type variable stands for at an input, it stands for at an output.
+"""Find element types by schemas alone: inputs and outputs with the same type variable have the same type.
 
-That answers most of what is asked about types, without an inference over the whole model.
+This answers most questions about types, so that types of the whole model need not be inferred.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def elem_type(scope: KnownBody, name: str) -> int:
-    """The element type of a tensor; 0 where stated types and schemas do not tell it, or where it is no tensor."""
+    """Find the element type of a tensor; 0 if declared types and schemas do not tell it, or if it is no tensor."""
     found = 0
     passed: dict[tuple[KnownBody, str], None] = {}
     owner: KnownBody | None = scope.owner(name)
@@ -40,9 +40,9 @@ def elem_type(scope: KnownBody, name: str) -> int:
 
 
 def spread(scope: KnownBody, nodes: Sequence[NodeProto], stated: Container[str]) -> None:
-    """Tell the types of what a body's nodes make, one after another: what `elem_type` tells, where all are asked for.
+    """Find the types of the outputs of all nodes of a body, which is faster than `elem_type` for each.
 
-    Not of what is stated, nor of what hangs on it.
+    Values in `stated` are left out, and values whose type depends on these.
     """
     known, made_here = scope.elem_types, set[str]()
     typing: dict[str, tuple[int, int]] = {}
@@ -65,7 +65,7 @@ _BY_ATTRIBUTE = frozenset(("Cast", "Constant"))
 
 
 def find_output_type(node: NodeProto, opset: int, output: str, scope: KnownBody) -> tuple[int, str]:
-    """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
+    """Find the element type of an output, or an input of the same type; (0, "") if the schema tells neither."""
     domain, op, outputs, inputs = normalize_domain(node.domain), node.op_type, node.output, node.input
     if op == "Cast" and not domain:
         return next((a.i for a in node.attribute if a.name == "to"), 0), ""
@@ -84,17 +84,17 @@ def find_output_type(node: NodeProto, opset: int, output: str, scope: KnownBody)
 
 
 def _of_attribute(name: str, default: int) -> Rule:
-    """An attribute names the type."""
+    """Make a rule: an attribute names the type."""
     return lambda node, _: (next((a.i for a in node.attribute if a.name == name), default), "")
 
 
 def _of_sums(node: NodeProto, scope: KnownBody) -> tuple[int, str]:
-    """Sums of integers are 32 bits wide, and signed where these are."""
+    """A rule: sums of integers have 32 bits, with the sign of the integers."""
     return _SUMS.get(scope.elem_type(node.input[0]), 0), ""
 
 
 def _of_zero_point(node: NodeProto, _: KnownBody) -> tuple[int, str]:
-    """The type of the zero point; without one, a result that is not quantized."""
+    """A rule: the type of the zero point; without one, the output is float32."""
     name = node.input[_ZERO_POINT] if len(node.input) > _ZERO_POINT else ""
     return (0, name) if name else (TensorProto.FLOAT, "")
 
@@ -117,12 +117,12 @@ _OF_VENDORS: dict[tuple[str, int], Rule] = {
     ("ReduceSumInteger", 0): _of_sums,
     ("SimplifiedLayerNormalization", 1): _of_attribute("stash_type", TensorProto.FLOAT),
 }
-"""What schemas of vendors' operators that have a definition leave open of their outputs."""
+"""Rules for outputs of vendor operators whose schema does not tell the type, by operator and place of the output."""
 
 
 @cache
 def _typing(domain: str, op: str, opset: int, output: int) -> tuple[int, tuple[int, ...]]:
-    """The element type that an output always has, or the inputs whose type it has."""
+    """Find the only element type that a schema allows for an output, and the inputs with the same type variable."""
     schema = schemas.schema(domain, op, opset)
     formal = None if schema is None else schema.output(output)
     if schema is None or formal is None or any(a.type in _GRAPHS for a in schema.attributes.values()):

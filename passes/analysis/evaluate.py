@@ -1,4 +1,4 @@
-"""Evaluates the small arithmetic on integers, bools and texts in front of axes, shapes, pads and conditions."""
+"""Evaluate small computations on integers, booleans and strings, which compute axes, shapes, pads and conditions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOST = 1 << 16  # elements of a result; numbers in a model may ask for any numb
 
 
 def constant(node: NodeProto, scope: KnownBody, depth: int = _DEPTH) -> TensorProto | None:
-    """The constant output of `node`, if all it needs is constant and small; else None."""
+    """Compute the output of `node`; None unless all that it depends on is constant and small."""
     if node.op_type not in _PURE or normalize_domain(node.domain) or len(node.output) != 1 or not depth:
         return None
     if any(attribute.ref_attr_name for attribute in node.attribute):
@@ -59,7 +59,7 @@ def constant(node: NodeProto, scope: KnownBody, depth: int = _DEPTH) -> TensorPr
 
 
 def opaque(nodes: Sequence[NodeProto]) -> set[str]:
-    """What `nodes`, in their order, make of values that cannot be evaluated, whatever the first of them read."""
+    """List the outputs of `nodes` that cannot be evaluated, even if all inputs of the first node were constant."""
     found: set[str] = set()
     for node in nodes:
         evaluated = not normalize_domain(node.domain) and (node.op_type in _PURE or node.op_type in _REPEATING)
@@ -105,7 +105,7 @@ def _static_shape(node: NodeProto, scope: KnownBody) -> TensorProto | None:
 
 
 def _is_exact(kind: str, node: NodeProto) -> bool:
-    """Whether every engine computes the same: floats are only compared, or rounded once to the nearest."""
+    """Tell whether every engine computes the same: floats may only be compared, or rounded once to the nearest."""
     if kind in "iubO" or node.op_type in ("Equal", "Less"):
         return True
     to = next((a.i for a in node.attribute if a.name == "to"), 0)

@@ -1,9 +1,8 @@
-"""What callers of functions leave out: an input that a call omits is absent in the body, so is an attribute that it
-does not bind.
+"""Copy functions whose calls omit different optional inputs or attributes: one copy for each variant of call.
 
-Steps judge a node by the names that it reads. So before bodies are rewritten, what hangs on an input or an attribute
-that some calls leave out is written for each variant of call that occurs: the names that are absent there become empty,
-references to what is not bound go, and where there are several variants, there is a copy of the function for each.
+A step looks at the inputs of a node to see which are given. In a function body, an input's name does not tell whether
+the caller gives it. So before nodes are converted, the names of inputs that a variant omits become empty in its copy,
+and references to attributes that it omits are removed.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from opshift.passes.model.traversal import Body, Op, with_nested
 from opshift.passes.records import dataclass, field
 
 NeedsWork = Callable[[str, str, int, int], bool]
-"""Whether calls of a domain's operator have to change between two of its versions."""
+"""Tells whether nodes of a domain's operator have to change between two of its versions."""
 
 
 @dataclass
 class ResolvedModel:
-    """A model in which no operator that has to change depends on what calls of a function leave out.
+    """The model with copied functions; or the refusals.
 
-    `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
-    function a copy is one of.
+    `stuck` are functions that have to be inlined: copies of an operator of ONNX would need new names. `copied` has the
+    original function of each copy.
     """
 
     model: ModelProto
@@ -54,9 +53,9 @@ class ResolvedModel:
 
 
 def asking(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op], needs_work: NeedsWork) -> Asks:
-    """Make the question whether an operator in a function has to change, wherever the function is inlined.
+    """Make a function that tells whether an operator in a function body has to change.
 
-    `wanted` operators have to; others where `needs_work` between the version they are called at and a target.
+    It has to if the user wants it replaced (`wanted`), or if it needs work on the way to one of the target versions.
     """
     imported: dict[str, set[int]] = {domain: {version} for domain, version in targets.items()}
     holders: list[ModelProto | FunctionProto] = [source, *source.functions]
@@ -73,7 +72,7 @@ def asking(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op]
 
 
 def is_lasting(domain: str, op: str, version: int, target: int, needs_work: NeedsWork) -> bool:
-    """Whether calls of an operator mean the same at another version."""
+    """Tell whether calls of an operator mean the same at another version."""
     at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
     return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
 
@@ -101,7 +100,7 @@ def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) 
 
 
 def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
-    """The inputs of functions that calls leave out, or may, where an operator reads them that can do without."""
+    """Find the optional inputs of each function that some calls omit, or may omit if no call is known."""
     calls = Callers(model, lambda domain, op, version: not domain, ())
     if not any(map(any, calls.split.values())):
         return {}
@@ -115,10 +114,10 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
 
 
 def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
-    """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
+    """Refuse the nodes with decisive inputs in a function that nobody calls: it is unknown whether these are given."""
     where = function_place(*key[:2])
     handed = [
-        (node, find_handed_on(node, calls.functions[callee], calls.hangs[callee], seen, of.defaults))
+        (node, find_handed_on(node, calls.functions[callee], calls.decisive[callee], seen, of.defaults))
         for node, callee, seen in of.calls
         if callee in calls.functions
     ]
@@ -133,7 +132,7 @@ def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusa
 
 
 class _Writing:
-    """A copy of a model with each function in the variants that occur; the fullest one keeps the name."""
+    """Writes the copies of functions; the variant that omits least keeps the function's name."""
 
     def __init__(
         self, source: ModelProto, calls: Callers, variants: Mapping[Callee, list[Omitted]], inlined: Container[Op]

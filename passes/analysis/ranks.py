@@ -1,6 +1,6 @@
-"""Ranks by the nodes alone: many operators tell how many dimensions a result has, whatever its sizes are.
+"""Find ranks by operators alone: a Relu has the rank of its input, whatever the sizes are.
 
-That answers much of what is asked about shapes, without an inference over the whole model.
+This answers most questions about ranks, so that types of the whole model need not be inferred.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import NodeProto, normalize_domain
 from opshift.passes.model.types import Dim, dims_of
 
-_NEARBY = 64  # nodes that are looked at for one question
+_NEARBY = 64  # the most nodes that are looked at for one question
 
 _CUT_OFF = [
     "Celu",
@@ -31,29 +31,29 @@ _SMOOTH = ["LogSoftmax", "Mish", "Sigmoid", "Softmax", "Softplus", "Softsign", "
 _NUMBERS = ["Abs", "Cast", "Ceil", "Erf", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sqrt"]
 _NORMALIZED = ["BatchNormalization", "Dropout", "InstanceNormalization", "LRN", "LayerNormalization"]
 _MOVED = ["AveragePool", "Concat", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Pad", "ScatterElements", "Slice"]
-_IN_PARTS = ["Split", "TopK"]  # each of whose results has
+_IN_PARTS = ["Split", "TopK"]  # all outputs have the rank of the first input
 SIZED_AS_THE_FIRST = frozenset([*_CUT_OFF, *_SMOOTH, *_NUMBERS, *_NORMALIZED, "Identity"])
-"""Operators whose first result has the dimensions of what they take first."""
+"""Operators whose first output has the shape of their first input."""
 
 _AS_THE_FIRST = frozenset([*SIZED_AS_THE_FIRST, *_MOVED, *_IN_PARTS])
-"""The same of how many dimensions it has."""
+"""Operators whose first output has the rank of their first input."""
 
 _AS_THE_SECOND = frozenset(["Conv", "ConvTranspose"])
-"""The same of weights, whose type is mostly at hand."""
+"""Operators whose output has the rank of their second input, the weights, whose type is mostly known."""
 
 _LOGIC = ["And", "Equal", "Greater", "Less", "Or", "Where", "Xor"]
 _ARITHMETIC = ["Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "Sub", "Sum"]
 BROADCAST = frozenset([*_LOGIC, *_ARITHMETIC])
-BROADCAST_SINCE = 8  # all of them
+BROADCAST_SINCE = 8  # from this opset on, all of these broadcast
 
 
 def rank(scope: KnownBody, name: str) -> int | None:
-    """How many dimensions a tensor has; None where the nodes nearby do not tell it."""
+    """Find the rank of a tensor; None if the nodes nearby do not tell it."""
     return RankLook().rank(scope, name)
 
 
 class RankLook:
-    """One question, for which only so many nodes are looked at."""
+    """Answers one question, and looks at `_NEARBY` nodes at most."""
 
     def __init__(self) -> None:
         self._left = _NEARBY
@@ -77,7 +77,7 @@ class RankLook:
         return _RANKS[node.op_type](self, owner, node) if node.op_type in _RANKS else None
 
     def length(self, scope: KnownBody, name: str) -> int | None:
-        """How many elements a vector has."""
+        """Find the length of a vector; None if the nodes nearby do not tell it."""
         owner = scope.owner(name) if name else None
         if owner is None:
             return None
@@ -87,7 +87,7 @@ class RankLook:
         return _LENGTHS[made[0].op_type](self, owner, made[0]) if made and made[0].op_type in _LENGTHS else None
 
     def maker(self, owner: KnownBody, name: str) -> tuple[NodeProto, int] | None:
-        """The node of which a value is the first output, or one like it, unless one too many was looked at."""
+        """Find the node that computes a value as its first output, and its opset; None once too many were looked at."""
         self._left -= 1
         made = owner.source_of(name) if self._left >= 0 else None
         if made is None or normalize_domain(made[0].domain):
@@ -101,7 +101,7 @@ def certain_dims(owner: KnownBody, name: str) -> list[Dim] | None:
 
 
 def _all(ask: Callable[[KnownBody, str], int | None], owner: KnownBody, names: Sequence[str]) -> list[int]:
-    """The answers about all of the names; none at all if one is open."""
+    """Ask about all names; returns an empty list if one answer is unknown."""
     found = list[int]()
     for name in names:
         answer = ask(owner, name)
@@ -116,7 +116,7 @@ def _rank_of_transpose(look: RankLook, owner: KnownBody, node: NodeProto) -> int
     return len(order) if order else look.rank(owner, node.input[0])
 
 
-def _product(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
+def _rank_of_product(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     ranks = _all(look.rank, owner, node.input)
     return max(ranks) if ranks and min(ranks) > 1 else None
 
@@ -137,7 +137,7 @@ def _rank_of_unsqueeze(look: RankLook, owner: KnownBody, node: NodeProto) -> int
     return before + len(axes) if before is not None and axes else None
 
 
-def _matrix(look: RankLook, owner: KnownBody, node: NodeProto) -> int:
+def _rank_of_matrix(look: RankLook, owner: KnownBody, node: NodeProto) -> int:
     return 2
 
 
@@ -146,20 +146,20 @@ def _rank_of_gather(look: RankLook, owner: KnownBody, node: NodeProto) -> int | 
     return sum(ranks) - 1 if ranks and ranks[0] else None
 
 
-def _as_long(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
+def _length_of_input(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     return look.length(owner, node.input[0])
 
 
-def _rank_of_concat(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
+def _length_of_concat(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     lengths = _all(look.length, owner, node.input)
     return sum(lengths) if lengths else None
 
 
-def _count(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
+def _length_of_shape(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     return None if node.attribute else look.rank(owner, node.input[0])
 
 
-def _rank_of_slice(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
+def _length_of_slice(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     whole, bounds = look.length(owner, node.input[0]), list[int]()
     for name in node.input[1:]:
         held = read_held_integers(owner, name)
@@ -173,7 +173,7 @@ def _rank_of_slice(look: RankLook, owner: KnownBody, node: NodeProto) -> int | N
 
 
 def _axes(owner: KnownBody, node: NodeProto) -> list[int] | None:
-    """The axes of a call, in an attribute or an input; None where they are open, or all are meant."""
+    """Read the axes of a node, in an attribute or an input; None if they are dynamic, or if all are meant."""
     axes = read_ints_attribute(node, "axes") if len(node.input) < 2 else read_held_integers(owner, node.input[1])
     return axes if axes and len(set(axes)) == len(axes) else None
 
@@ -189,14 +189,19 @@ def read_ints_attribute(node: NodeProto, name: str) -> list[int] | None:
 
 _Tell = Callable[[RankLook, KnownBody, NodeProto], "int | None"]
 _RANKS: dict[str, _Tell] = {
-    "ConstantOfShape": _as_long,
-    "Flatten": _matrix,
+    "ConstantOfShape": _length_of_input,
+    "Flatten": _rank_of_matrix,
     "Gather": _rank_of_gather,
-    "Gemm": _matrix,
-    "MatMul": _product,
+    "Gemm": _rank_of_matrix,
+    "MatMul": _rank_of_product,
     "Reshape": _rank_of_reshape,
     "Squeeze": _rank_of_squeeze,
     "Transpose": _rank_of_transpose,
     "Unsqueeze": _rank_of_unsqueeze,
 }
-_LENGTHS: dict[str, _Tell] = {"Cast": _as_long, "Concat": _rank_of_concat, "Shape": _count, "Slice": _rank_of_slice}
+_LENGTHS: dict[str, _Tell] = {
+    "Cast": _length_of_input,
+    "Concat": _length_of_concat,
+    "Shape": _length_of_shape,
+    "Slice": _length_of_slice,
+}

@@ -59,19 +59,19 @@ HANGS = [
 @pytest.mark.parametrize(("texts", "hangs", "variants"), HANGS)
 def test_what_hangs_on_calls_and_in_which_ways_there_are_calls(texts, hangs, variants):
     found = read(model(*texts))
-    assert spelled(found.hangs) == spelled(found.split) == hangs
+    assert spelled(found.decisive) == spelled(found.split) == hangs
     assert {key[1]: [str(variant) for variant in of] for key, of in found.variants().items()} == variants
 
 
 def test_what_is_inlined_is_bound_to_each_call_anyway():
     source = model("y = f.G(x)", CLIP, "G (x, lo) => (y) { y = f.F(x, lo) }")
     found = read(source, {("f", "F")})
-    assert (spelled(found.hangs), spelled(found.split)) == ({"F": "hi, lo", "G": "lo"}, {"F": "", "G": "lo"})
+    assert (spelled(found.decisive), spelled(found.split)) == ({"F": "hi, lo", "G": "lo"}, {"F": "", "G": "lo"})
     found = read(source, {("f", "G")})
-    assert (spelled(found.hangs), spelled(found.split)) == ({"F": "hi, lo", "G": "lo"}, {"F": "hi, lo", "G": "lo"})
+    assert (spelled(found.decisive), spelled(found.split)) == ({"F": "hi, lo", "G": "lo"}, {"F": "hi, lo", "G": "lo"})
     of_defaults = model("y = f.F(x)", "F <a: float = 0.5, b> (x) => (y) { y = Relu(x) }")
-    assert spelled(read(of_defaults).hangs) == {"F": ""}
-    assert spelled(read(of_defaults, {("f", "F")}).hangs) == {"F": "a"}
+    assert spelled(read(of_defaults).decisive) == {"F": ""}
+    assert spelled(read(of_defaults, {("f", "F")}).decisive) == {"F": "a"}
 
 
 def test_calls_in_graphs_and_in_training_are_calls():
@@ -89,8 +89,8 @@ def test_functions_are_told_apart_by_their_overloads():
     source = model("y = f.F(x)", CLIP, "F (x, k) => (y) { y = Relu(x) }")
     source.functions[1].overload = "other"
     found = read(source)
-    assert spelled({k: v for k, v in found.hangs.items() if not k[2]}) == {"F": "hi, lo"}
-    assert found.hangs["f", "F", "other"] == callers.NOTHING_OMITTED
+    assert spelled({k: v for k, v in found.decisive.items() if not k[2]}) == {"F": "hi, lo"}
+    assert found.decisive["f", "F", "other"] == callers.NOTHING_OMITTED
     source.graph.node[0].overload = "other"
     assert list(read(source).variants().values()) == [[]]
 
