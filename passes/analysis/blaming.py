@@ -1,4 +1,4 @@
-"""Who is at fault where a rewrite fails."""
+"""Turn an exception of a rewrite into `InvalidModel` if the model is not valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from opshift.passes.model.messages import ModelProto
 
 @contextmanager
 def blaming(source: ModelProto) -> Iterator[None]:
-    """Rewrites trust that nodes have what they must have: `InvalidModel` says where they fail for want of it."""
+    """Wrap a rewrite: if it fails and the model is not valid, raise `InvalidModel` with the reason.
+
+    Rewrites do not check nodes, so they may fail at a missing input or attribute.
+    """
     try:
         yield
     except (InvalidModel, ProtobufError):
@@ -25,6 +28,6 @@ def blaming(source: ModelProto) -> Iterator[None]:
             raise InvalidModel(f"the model is not valid: {problem.op} {problem.node!r} is {problem.why}") from error
         if why := contradiction(source):
             raise InvalidModel(f"the model is not valid: {why}") from error
-        if isinstance(error, ValueError):  # which to a user means something that was asked for in vain
+        if isinstance(error, ValueError):  # a ValueError would mean that the user's options are wrong
             raise RuntimeError(str(error)) from error
         raise

@@ -99,7 +99,7 @@ def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) 
     return _Writing(source, calls, variants, inlined).result
 
 
-def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
+def find_omittable(model: ModelProto) -> dict[Callee, frozenset[str]]:
     """Find the optional inputs of each function that some calls omit, or may omit if no call is known."""
     calls = Callers(model, lambda domain, op, version: not domain, ())
     if not any(map(any, calls.split.values())):

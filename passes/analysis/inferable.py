@@ -1,9 +1,15 @@
-"""A body as inference sees it: what it asks of its values, and what it notes of them.
+"""`Inferable`: the part of `Scope` that type inference uses, about the values of one body.
 
-Inference asks about one body and does not look around. `maker` is the node that produces a value now, `node_made` the
-same with its opset if the conversion made it, `source_of` the node that tells the type (that of the source, if the one
-that replaced it has the same), `node_to_ask` that node unless it has told all that it can. `own_type` is the whole
-answer, `stated_type` what is known without a look at the node, `certain` what is known without inference.
+Which node computes a value?
+- `maker`: the node that computes it now.
+- `node_made`: that node and its opset, if the conversion added it.
+- `source_of`: the node to infer its type from: the source's node, even if it was replaced by one of the same type.
+- `node_to_ask`: that node, unless its inference can tell nothing more.
+
+What type does it have?
+- `certain`: known without inference.
+- `stated_type`: known without inferring its own node.
+- `own_type`: the whole answer, with inference of its node.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ class Recalling(Protocol):
 
 
 class Surroundings(Inferred, Protocol):
-    """What the bodies of one model share; `Context` tells what each is."""
+    """The part of `Context` that this file needs."""
 
     @property
     def overridable(self) -> bool: ...
@@ -53,7 +59,7 @@ class Surroundings(Inferred, Protocol):
 
 
 class Inferable:
-    """The state of a body that is rewritten: nodes that were made, and types that were stated or inferred."""
+    """The state of a body that is being rewritten: its new nodes, and the types that are known so far."""
 
     def __init__(
         self, body: Body, context: Surroundings, opset: int, parent: Inferable | None, path: tuple[Any, ...] | None
@@ -65,14 +71,14 @@ class Inferable:
         self.path = path
         self.source = Source(body, context, path, outermost=parent is None)
         self.made: dict[str, tuple[NodeProto, int]] = {}
-        self.later: dict[str, tuple[Recalling, Sequence[NodeProto | bytes]]] = {}  # not yet in `made`, see `node_made`
+        self.later: dict[str, tuple[Recalling, Sequence[NodeProto | bytes]]] = {}  # replayed nodes, not yet in `made`
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
         self.elem_types: dict[str, int] = {}
-        self._judged: set[str] = set()  # outputs of nodes of the source that have told all that they can
-        self._told: set[str] = set()  # the same of nodes that were made, whose places others may still take
-        self._settled: set[str] = set()  # the same of nodes that were made and stay
-        self._held_types: dict[str, TypeProto] = {}  # of the initializers that were asked for
+        self._judged: set[str] = set()  # outputs of source nodes whose inference can tell nothing more
+        self._told: set[str] = set()  # outputs of such new nodes, which may still be replaced
+        self._settled: set[str] = set()  # outputs of such new nodes, which stay
+        self._held_types: dict[str, TypeProto] = {}  # types of constants, made when they are first needed
 
     if TYPE_CHECKING:  # which `Scope` has
 
@@ -101,28 +107,28 @@ class Inferable:
         return {tensor.name: tensor for tensor in self.graph.initializer} if self.graph else {}
 
     def maker(self, name: str) -> NodeProto | None:
-        """The node of this body that produces `name`."""
+        """The node of this body that computes `name` now."""
         made = self.node_made(name)
         if made is not None:
             return made[0]
         return None if name in self.initializers else self.source.producer(name)
 
     def node_made(self, name: str) -> tuple[NodeProto, int] | None:
-        """The new node that produces `name`, with its opset; None for nodes of the source."""
+        """The new node that computes `name`, with its opset; None for nodes of the source."""
         if name in self.later:
             script, made = self.later[name]
             script.recall(made, self)
         return self.made.get(name)
 
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node to infer the type of `name` from, and its opset: the source's, if it was replaced."""
+        """The node to infer the type of `name` from, with its opset: the source's node, even if it was replaced."""
         if name in self.made or (name in self.later and self.later[name][0].edits):
             return self.node_made(name)
         node = self.source.producer(name)
         return None if node is None else (node, self.opset)
 
     def is_opaque(self, name: str) -> bool:
-        """Whether a value is known not to be constant, without looking at its producer."""
+        """Tell whether a replayed script says that a value is not constant; its node need not be created then."""
         return name in self.later and self.later[name][0].opaque
 
     def opset_of(self, node: NodeProto) -> int:
@@ -131,7 +137,7 @@ class Inferable:
         return made[1] if made and made[0] is node else self.opset
 
     def own_type(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, from all sources."""
+        """The type of a value of this body; infers its node if that is needed."""
         known = self.stated_type(name)
         if (known is None or not has_shape(known)) and (asked := self.node_to_ask(name)) is not None:
             self.context.inference.node(*asked, self)
@@ -140,7 +146,7 @@ class Inferable:
         return known
 
     def stated_type(self, name: str) -> TypeProto | None:
-        """The type of a value of this body that is known without its producer."""
+        """The type of a value of this body that is known without inferring its node anew."""
         if (known := self.certain(name)) is not None:
             return known
         typed, declared = self.typed.get(name), self.declared_type(name)
@@ -168,12 +174,12 @@ class Inferable:
         return self._held_types[name]
 
     def notice(self, name: str, known: TypeProto | None) -> None:
-        """Remember that only a declaration gives the type of a value, for a remark in the report."""
+        """Remember for the report that the type of a value is only declared."""
         if self.context.trusting and self.is_claim(name, known):
             self.context.trust.take(name, self)
 
     def is_claim(self, name: str, known: TypeProto | None) -> bool:
-        """Whether what is known of a value of this body is, as a whole or in part, only declared."""
+        """Tell whether the known type of a value of this body is only declared, as a whole or in part."""
         if name in self.typed or self.declared_type(name) is None or self._is_certain(name):
             return False
         if self.path is None:
@@ -181,11 +187,11 @@ class Inferable:
         return self.context.trust.is_claim(name, self.source.type(name), known, self)
 
     def _is_certain(self, name: str) -> bool:
-        """Whether a declaration can be relied on: those of inputs, which runtimes check, and initializers."""
+        """Tell whether a declared type is certain: of inputs, which runtimes check, and of initializers."""
         return name in self._tensors or (self.parent is None and name in self.source.inputs)
 
     def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None:
-        """The producer of `name` in this body, and its opset; None if it can add nothing to what is known."""
+        """The node whose inference may tell more about the type of `name`, with its opset; None if there is none."""
         made = self.node_made(name)
         if made is not None:
             return None if name in self._settled else made
@@ -196,11 +202,11 @@ class Inferable:
         return (node, self.opset) if known is None or not has_shape(known) else None
 
     def note_judged(self, node: NodeProto) -> None:
-        """Remember that inference of a node can find nothing more; new nodes are asked again until they settle."""
+        """Remember that inference of a node can tell nothing more; a new node is inferred again until it settles."""
         (self._judged if self.node_made(node.output[0]) is None else self._told).update(node.output)
 
     def settle(self, made: Sequence[NodeProto | bytes]) -> None:
-        """Remember that replacements are final, so that earlier nodes are not asked again."""
+        """Remember that new nodes before `made` stay, so that they are not inferred again."""
         if self._told:
             for node in made:
                 if not isinstance(node, bytes):
@@ -209,14 +215,14 @@ class Inferable:
             self._told.clear()
 
     def seed(self, names: Sequence[str], value_types: Sequence[TypeProto | None]) -> None:
-        """State types of outer values, if nothing better is known."""
+        """Set types of values, except where a declared or inferred type has a shape."""
         for name, value_type in zip(names, value_types, strict=False):
             known = self.typed.get(name) or self.declared_type(name)
             if name and value_type is not None and elem_type_of(value_type) and (known is None or not has_shape(known)):
                 self.typed[name] = value_type
 
     def declared_type(self, name: str) -> TypeProto | None:
-        """The type that an initializer has, or that the model declares."""
+        """The type of an initializer, or the type that the model declares."""
         if name in self.initializers or (name in self._tensors and self.source.declared_type(name) is None):
             tensor = self._tensors[name]
             if name not in self._held_types:
@@ -225,7 +231,7 @@ class Inferable:
         return self.source.declared_type(name)
 
     def stated_elem_type(self, name: str) -> int:
-        """The element type that the model or a step states for a value of this body; 0 if none does."""
+        """The element type that the model declares, or a step has set, for a value of this body; 0 if neither."""
         stated = self.typed.get(name)
         if stated is None and (stated := self.declared_type(name)) is not None:
             self.context.trust.take_type(name, self)

@@ -1,4 +1,4 @@
-"""What operators compute of constants, in numpy: exactly what every engine computes, or `close`."""
+"""Compute operators on constants in numpy, for constant folding: exactly, or within rounding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opshift.passes.model.types import ELEMENTS
 
 Rule = Callable[[Sequence[Array], Attributes, int], Array | list[Array] | None]
 Function = str | Callable[..., Array]
-"""A function of numpy, by its name as numpy is imported at the first use, or one of ours."""
+"""A function, or the name of one in numpy, which is imported at the first use."""
 
 
 SINCE = 7  # the opset from which on operators broadcast as numpy does
@@ -25,9 +25,10 @@ SINCE = 7  # the opset from which on operators broadcast as numpy does
 def compute(
     op: str, opset: int, inputs: Sequence[Array], attributes: Attributes, *, most: int | None = None
 ) -> tuple[list[Array], bool] | None:
-    """The outputs of an operator of the default domain, and whether every engine computes the same; None if unknown.
+    """Compute the outputs of an operator of the default domain; also returns whether every engine computes the same.
 
-    An omitted input is None. `opset` is at least `SINCE`. Nothing is computed that has more than `most` elements.
+    Returns None for other operators, invalid inputs, and results of more than `most` elements. An omitted input is
+    None; `opset` is at least `SINCE`.
     """
     rule = _ANY.get(op)
     exact = True
@@ -48,7 +49,7 @@ def compute(
             OverflowError,
             MemoryError,
             ZeroDivisionError,
-        ):  # what is not valid stays as it is
+        ):  # an invalid node stays as it is
             return None
     if found is None:
         return None
@@ -57,7 +58,7 @@ def compute(
 
 
 def can_compute(op: str) -> bool:
-    """Whether `compute` knows the operator at all."""
+    """Tell whether `compute` knows the operator."""
     return op in _ANY or op in _ARITHMETIC
 
 
@@ -65,7 +66,7 @@ _BROADCASTING = frozenset(["Add", "Div", "Equal", "Less", "Mod", "Mul", "Sub", "
 
 
 def _size(op: str, given: Sequence[Array]) -> float:
-    """How many elements a result has, or fewer."""
+    """Count the elements of a result; perhaps fewer."""
     first, *others = given
     if op == "ConstantOfShape":
         return float(prod(first.ravel().tolist()))
@@ -82,13 +83,13 @@ def _size(op: str, given: Sequence[Array]) -> float:
 
 
 def _together(shapes: Sequence[Sequence[int]]) -> int:
-    """How many elements tensors of these shapes have, once each has the other's dimensions."""
+    """Count the elements of the shape that these shapes broadcast to."""
     aligned = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
     return prod(0 if 0 in dims else max(dims) for dims in aligned)
 
 
 def _wide(value: Array) -> Array:
-    """In a type that is computed in: what is narrower than float32 is rounded once, at the end."""
+    """Cast narrow floats to float32 before computing; the result is rounded once, at the end."""
     if value.dtype.kind == "V" and value.dtype.name != "bfloat16":
         raise TypeError(value.dtype)
     return value.astype(np.float32) if value.dtype.kind in "fV" and value.dtype.itemsize < 4 else value
@@ -99,7 +100,7 @@ def _apply(function: Function, *operands: Array, **options: Any) -> Array:
 
 
 def _elementwise(function: Function) -> Rule:
-    """In the type of the first input; the floats that have no arithmetic of their own are rounded afterwards."""
+    """Make a rule that computes in the type of the first input; narrow floats are computed in float32 and rounded."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         kind = inputs[0].dtype
@@ -111,7 +112,7 @@ def _elementwise(function: Function) -> Rule:
 
 
 def _in_double(function: Function) -> Rule:
-    """Computed in double and rounded once: at least as precise as what any engine computes."""
+    """Make a rule that computes in double and rounds once, which is at least as precise as any engine."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         if inputs[0].dtype.kind != "f":
@@ -143,7 +144,7 @@ def _cast(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         cut = np.trunc(value.astype(np.float64))
         limits = np.iinfo(kind)
         if not (np.isfinite(cut).all() and (cut >= limits.min).all() and (cut < float(limits.max)).all()):
-            return None  # what becomes of it is nobody's promise
+            return None  # ONNX does not define the result
     if kind.kind not in "fiub":  # bfloat16, by way of float32, which has to hold the value itself
         wide = value.astype(np.float32)
         narrow = value.dtype.kind == "f" and value.dtype.itemsize <= 4
@@ -176,14 +177,14 @@ def _reduction(function: str) -> Rule:
             return None
         how = {"axis": tuple(axes) if axes else None, "keepdims": bool(attributes.get("keepdims", 1))}
         if function in ("sum", "prod") and not _fits(_apply(function, value.astype(np.float64), **how), value.dtype):
-            return None  # engines make of it what they count in
+            return None  # engines overflow differently
         return _apply(function, value, **how).astype(value.dtype)
 
     return rule
 
 
 def _fits(wide: Array, kind: Any) -> bool:
-    """Whether integers, as float64, are surely of a type."""
+    """Tell whether whole numbers in float64 surely fit an integer type."""
     limits = np.iinfo(kind)
     return bool((wide >= limits.min).all() and (wide <= limits.max).all() and (wide < 2.0**63).all())
 
@@ -215,7 +216,7 @@ def _gemm(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
 
 
 def _fold(function: str) -> Rule:
-    """Of any number of inputs, from the left."""
+    """Make a rule that combines any number of inputs, from the left."""
 
     def rule(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
         if inputs[0].dtype.kind == "f" and not _engines_agree(inputs):
@@ -229,13 +230,13 @@ def _fold(function: str) -> Rule:
 
 
 def _engines_agree(inputs: Sequence[Array]) -> bool:
-    """Whether no NaN is among the values to compare and no zeros of both signs, on which engines differ."""
+    """Tell whether engines compute the same maximum: they differ on NaN, and on zeros of both signs."""
     values = np.concatenate([value.reshape(-1) for value in inputs])
     signs = np.signbit(values[values == 0])
     return not np.isnan(values).any() and bool(signs.all() or not signs.any())
 
 
-# What moves values, compares them, or is computed in integers.
+# Operators that move values, compare them, or compute in integers.
 _ANY: dict[str, Rule] = {
     "Cast": _cast,
     "Concat": moving.concat,
@@ -279,7 +280,7 @@ _ANY: dict[str, Rule] = {
     "IsNaN": _comparison("isnan"),
 }
 
-# Arithmetic that IEEE 754 rounds correctly, and below it what engines round each in its own way.
+# Arithmetic that IEEE 754 rounds correctly; and operators that each engine rounds in its own way (`_ROUNDED`).
 _ROUNDED = frozenset(["Cos", "Exp", "Gemm", "Log", "MatMul", "Pow", "Sigmoid", "Sin", "Tanh"])
 _ARITHMETIC: dict[str, Rule] = {
     "Abs": _elementwise("abs"),

@@ -1,4 +1,4 @@
-"""What is known of the values of a body: all that inference, element types and evaluation ask a scope."""
+"""Protocols: the part of `Scope` and `Context` that inference, element types and evaluation need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opshift.passes.model.types import Dim
 
 
 class Origin(Enum):
-    """Where the answer about a type or a shape comes from."""
+    """Where a type or shape comes from."""
 
     INFERRED = "inferred"
     """From inputs, constants and nodes."""
@@ -21,7 +21,7 @@ class Origin(Enum):
 
 
 class Shared(Protocol):
-    """What the bodies of one model have in common."""
+    """The part of `Context` that inference needs."""
 
     @property
     def descended(self) -> set[str]: ...
@@ -30,7 +30,7 @@ class Shared(Protocol):
 
 
 class KnownBody(Protocol):
-    """A body inside its surroundings; `Scope` tells what each answer is."""
+    """The part of `Scope` that inference needs."""
 
     @property
     def opset(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What operators make that move values and compute none, in numpy."""
+"""Compute operators that only move values, in numpy, such as Slice and Transpose."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def cut_out(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
 
 
 def bound_slice(start: int, end: int, step: int, size: int) -> slice:
-    """What Slice takes of an axis, as Python writes it."""
+    """Write the part of an axis that Slice takes as a slice of Python."""
     low, high = (0, size) if step > 0 else (-1, size - 1)
     start, end = (at + size if at < 0 else at for at in (start, end))
     start, end = min(max(start, 0), size if step > 0 else size - 1), min(max(end, low), high)
@@ -118,7 +118,7 @@ def dims_of(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
 
 
 def unique(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    """The values alone, without where they are; None where NaN, on which engines differ, is one."""
+    """Compute only the first output of Unique; None if there is a NaN, on which engines differ."""
     if inputs[0].dtype.kind in "fV" and np.isnan(inputs[0]).any():
         return None
     found, first = np.unique(inputs[0], return_index=True, axis=attributes.get("axis"))

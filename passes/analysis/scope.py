@@ -49,10 +49,9 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What all scopes of one model share. `source` is the unchanged model, for type inference.
+    """The state that all scopes of one model share. `source` is the unchanged model, for type inference.
 
-    If `trusting`, declared shapes count where inference finds none, as conversions need. `survey` is the source's,
-    `blocks` what is known of blocked layouts.
+    If `trusting`, declared shapes count where inference finds none, as conversions need.
     """
 
     def __init__(
@@ -68,13 +67,13 @@ class Context:
         self.model = model
         self.folder = folder
         self.trusting = trusting
-        # not of `model`: functions that are inlined are gone from it
+        # names of the source, as `model` has lost the functions that are inlined
         self.names = Names(source, survey)
         self.inference = Inference(source, of_model)
         self.trust = Trust(source, survey, asked=trusting)
         self.dissolved: set[str] = set()  # sequences and optionals that nodes no longer make, see Scope.dissolve
-        self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
-        self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
+        self.descended: set[str] = set()  # outputs of nodes whose subgraphs are converted already
+        self.released: set[str] = set()  # names that may be unused now
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
         self.blocks = blocks
         self._source = source
@@ -98,13 +97,13 @@ class Context:
         return frozenset((normalize_domain(function.domain), function.name) for function in self._source.functions)
 
     @cached_property
-    def doubtful(self) -> dict[Callee, frozenset[str]]:
+    def omittable(self) -> dict[Callee, frozenset[str]]:
         """For each function of the source, the inputs that some calls omit."""
-        return formals.doubtful(self._source)
+        return formals.find_omittable(self._source)
 
 
 class Scope(Inferable):
-    """What is known of the values of one graph or function body, outer scopes included.
+    """Answers questions about the values of one graph or function body, and of the graphs around it.
 
     `opset` is the default domain's version that the source nodes are written at. `path` finds the graph in the
     source model; it is None for graphs that the conversion made.
@@ -179,8 +178,8 @@ class Scope(Inferable):
         return scope
 
     def _defines(self, name: str) -> bool:
-        """Whether this body, not an outer one, defines `name`. Cheap look-ups come first."""
-        if name in self.made or name in self.initializers:  # which is told without a look at all nodes
+        """Tell whether this body, not an outer one, defines `name`. Cheap look-ups come first."""
+        if name in self.made or name in self.initializers:
             return True
         return name in self.source.inputs or name in self.source.producers
 
@@ -193,26 +192,24 @@ class Scope(Inferable):
         return None if owner is None else owner.maker(name)
 
     @cached_property
-    def _doubtful(self) -> frozenset[str]:
-        """Look up the inputs of the function around this body that some calls omit; none in the main graph."""
+    def _omittable(self) -> frozenset[str]:
+        """The inputs of the function around this body that some calls omit; none in the main graph."""
         if self.parent is not None:
-            return self.parent._doubtful
+            return self.parent._omittable
         if isinstance(self.body, GraphProto):
             return frozenset()
-        return self.context.doubtful.get(key_of(self.body), frozenset())
+        return self.context.omittable.get(key_of(self.body), frozenset())
 
     def is_open(self, node: NodeProto) -> bool:
-        """Whether a node depends on how its function is called: on attributes, or inputs that calls may leave out."""
-        return refers(node) or (bool(self._doubtful) and not self._doubtful.isdisjoint(node.input))
+        """Tell whether a node depends on how its function is called: on attributes, or inputs that calls may omit."""
+        return refers(node) or (bool(self._omittable) and not self._omittable.isdisjoint(node.input))
 
     # --- what it holds --------------------------------------------------------------------------------------
 
     def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
         """The constant `name`, found through initializers, Constant, Identity and outer scopes.
 
-        Steps and rules ask this.
-
-        None also for more than `most` elements, which may have to be read from a file.
+        Also None if it has more than `most` elements, which may have to be read from a file. Steps and rules ask this.
         """
         if self.is_opaque(name):
             return None
@@ -304,15 +301,12 @@ class Scope(Inferable):
         return dims, origin if value_type is not None and has_shape(value_type) else Origin.INFERRED
 
     def names_sizes(self, name: str) -> bool:
-        """Whether inference alone finds the whole shape, in numbers and the model's symbols."""
+        """Tell whether inference alone finds the whole shape, in numbers and the model's symbols."""
         scope = self.owner(name)
         return scope is not None and is_whole(scope._infer_alone(name))
 
     def _infer_alone(self, name: str) -> TypeProto | None:
-        """Infer the type of a value of the source where no declaration tells it.
-
-        Runs when a type is asked for the first time.
-        """
+        """Infer the type of a value of the source that no declaration gives; None if a declaration exists."""
         if (
             self.path is None
             or name in self.typed
@@ -327,9 +321,9 @@ class Scope(Inferable):
         return known if known is not None and has_shape(known) else None
 
     def find_unknown(self, what: str, name: str) -> tuple[str, NodeProto | None]:
-        """Find the value from which on types or ranks are unknown, and the node that makes it, above an unknown one.
+        """Find the first value of unknown type or rank on the way to `name`, and the node that computes it.
 
-        One on the way, where that is far: whatever comes behind is known if it is declared.
+        For a refusal: if the user declares this value, those behind it are known. A long way is followed in part.
         """
         known = has_shape if what == "rank" else _is_typed
         found: dict[str, NodeProto | None] = {}
@@ -341,7 +335,7 @@ class Scope(Inferable):
         return (name, found[name]) if name in found else found.popitem()
 
     def _is_of_source(self, name: str) -> bool:
-        """Whether a value has a name that users know."""
+        """Tell whether a value is one of the source, so that users know its name."""
         owner = self.owner(name)
         return owner is not None and (name in owner.source.inputs or name in owner.source.producers)
 
@@ -402,10 +396,7 @@ class Scope(Inferable):
             self.made[name] = (node, opset)
 
     def declare(self, name: str) -> None:
-        """Declare the type of a new value in the graph, for runtimes that cannot infer it.
-
-        Used for values whose node no runtime can infer.
-        """
+        """Declare the type of a new value in the graph, for runtimes that cannot infer it."""
         if self.graph is not None and self.node_made(name) is not None and self.declared_type(name) is None:
             value_type = self.type(name)
             if value_type is not None:
@@ -442,9 +433,9 @@ class Scope(Inferable):
         return name
 
     def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
-        """Make an initializer with the bytes of a constant, unread, as another type and shape.
+        """Make an initializer of another type and shape from the bytes of a constant, without reading them.
 
-        None where `name` is none whose bytes lie together, and in a function body.
+        None if `name` is no initializer with raw or external data, and in a function body.
         """
         scope, own_name = self._behind_identities(name)
         tensor = None if scope is None or scope.is_opaque(own_name) else scope.initializers.get(own_name)
@@ -491,9 +482,9 @@ def open_main_graph(model: ModelProto, folder: str | None = None) -> Scope:
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())
 
 
-_FAR = 64  # values above one that are looked at
+_FAR = 64  # the most values that are followed
 
 
 def _is_typed(value_type: TypeProto) -> bool:
-    """Whether a type is one of a list, or tells the elements of a tensor."""
+    """Tell whether a type is known: a tensor with an element type, or another kind of type."""
     return bool(elem_type_of(value_type)) or value_type.WhichOneof("value") not in (None, "tensor_type")

@@ -1,4 +1,4 @@
-"""The shapes that inference found, each of which is read once, and which of them hold of sizes of 1 or more alone."""
+"""Inferred shapes, and which of them are wrong if a size is 0."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from opshift.passes.model.traversal import Body, bodies, subgraphs
 from opshift.passes.model.types import has_shape
 
 Sizes = Sequence[int | str]
-"""The sizes of a shape as its message holds them: a number, or a name, which is empty where there is none."""
+"""The sizes of a shape: numbers or names; the name is empty if the size has none."""
 
 
 def graph_types(graph: GraphProto) -> dict[str, TypeProto]:
-    """What a graph says of its values, of what it is given before all else."""
+    """Collect the declared types of a graph; those of inputs win."""
     return {value.name: value.type for value in chain(graph.value_info, graph.output, graph.input)}
 
 
 class Shapes:
-    """The shapes of values that have these `types`."""
+    """The shapes of values, read from their `types` when they are needed, and only once."""
 
     def __init__(self, types: Mapping[str, TypeProto]):
         self.types = types
         self._read: dict[str, Sizes | None] = {}
 
     def of(self, name: str) -> Sizes | None:
-        """The sizes of a value; None where nothing tells them."""
+        """Return the sizes of a value; None if they are unknown."""
         try:
             return self._read[name]
         except KeyError:
@@ -38,19 +38,19 @@ class Shapes:
 
 
 def read_sizes(value_type: TypeProto) -> Sizes:
-    """The sizes of a type that has a shape."""
+    """Read the sizes of a type that has a shape."""
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in value_type.tensor_type.shape.dim]
 
 
 Known = Callable[[str], Sizes | None]
-"""What tells the sizes of a value, if they are known."""
+"""Returns the sizes of a value, if they are known."""
 
 
 def find_granted(inferred: ModelProto, known: Known) -> set[str]:
-    """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
+    """Find values whose inferred shapes are right only if no size is 0, and values that depend on them.
 
-    Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
-    kept in its place is the same either way, and so is one that follows from all others.
+    A Reshape to a computed size N is inferred to have the size N. But if N is 0, Reshape copies the size of its input.
+    The inferred size is right anyway if the input has the size N at the same place, or if it follows from the others.
     """
     held = list(bodies(inferred))
     asked = [{at for at in _find_reshapes(body) if _misread(body.node[at], known)} for body in held]
@@ -73,7 +73,7 @@ def find_granted(inferred: ModelProto, known: Known) -> set[str]:
 
 
 def _find_reshapes(body: Body) -> set[int]:
-    """Where the nodes of a body stand that reshape to what it computes."""
+    """Find the places of Reshapes to a computed shape in a body."""
     reshapes = [(at, node) for at, node in enumerate(body.node) if node.op_type == "Reshape" and _is_computed(node)]
     held = _constants(body) if reshapes else set()
     return {at for at, node in reshapes if node.input[1] not in held}
@@ -86,7 +86,7 @@ def _constants(body: Body) -> set[str]:
 
 
 def _spread(body: Body, known: Known, found: set[str]) -> bool:
-    """Add what hangs on the values that were found, but for what has no sizes; returns whether the body reads any."""
+    """Add values with open sizes that depend on those in `found`; returns True if the body reads one of these."""
     reads = False
     for node in body.node:
         hangs = not found.isdisjoint(node.input)
@@ -100,13 +100,13 @@ def _spread(body: Body, known: Known, found: set[str]) -> bool:
 
 
 def _is_computed(node: NodeProto) -> bool:
-    """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
+    """Tell whether a node is a Reshape with a shape input in which 0 means "copy the size"."""
     reshapes = node.op_type == "Reshape" and not normalize_domain(node.domain) and len(node.input) == 2
     return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
 
 
 def _misread(node: NodeProto, known: Known, seen: Container[int | str] | None = None) -> bool:
-    """Whether a Reshape is taken to make a size that may be 0: one of those that were `seen`, if that is known."""
+    """Tell whether an inferred size of a Reshape is wrong if it is 0; with `seen`, only sizes among these may be 0."""
     before, after = known(node.input[0]), known(node.output[0]) or ()
     numbers = [
         axis
@@ -121,5 +121,5 @@ def _misread(node: NodeProto, known: Known, seen: Container[int | str] | None = 
 
 
 def _count_elements(dims: Sizes) -> tuple[int, list[str]]:
-    """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
+    """Count the elements of a tensor: a number, and the symbols that it is multiplied by."""
     return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))

@@ -1,7 +1,7 @@
-"""Sizes by the nodes alone, as ranks are told (see `ranks.py`): of many values a weight nearby tells one dimension,
-whatever the others are.
+"""Find the size along one axis by the nodes nearby, as `ranks.py` finds ranks: a Conv has as many channels as kernels.
 
-That answers what is asked about one axis without an inference over the whole model. Axes are counted from the end.
+This answers most questions about one axis, so that types of the whole model need not be inferred. Axes are negative:
+they are counted from the end.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from opshift.passes.model.messages import NodeProto
 
 
 def size(scope: KnownBody, name: str, axis: int) -> int | None:
-    """How many elements a tensor has along an axis; None where the nodes nearby do not tell it."""
+    """Find the size of a tensor along an axis; None if the nodes nearby do not tell it."""
     look = _SizeLook()
     return look.size(scope, name, axis) if axis < 0 else look.size_from_front(scope, name, axis)
 
 
 class _SizeLook(ranks.RankLook):
-    """One question, for which only so many nodes are looked at."""
+    """Answers one question, and looks at few nodes."""
 
     def size_from_front(self, scope: KnownBody, name: str, axis: int) -> int | None:
-        """The size along an axis that is counted from the front."""
+        """Find the size along an axis that is counted from the front."""
         rank = self.rank(scope, name)
         return None if rank is None or not 0 <= axis < rank else self.size(scope, name, axis - rank)
 
@@ -47,7 +47,7 @@ class _SizeLook(ranks.RankLook):
         return _SIZES[node.op_type](self, owner, node, axis) if node.op_type in _SIZES else None
 
     def _broadcast(self, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
-        """The size of the first operand that has another one than 1: all others have that, or 1."""
+        """Return the first size of an operand that is not 1: all other operands have this size, or 1."""
         sizes = (self.size(owner, name, axis) for name in node.input)
         return next((found for found in sizes if found is not None and found != 1), None)
 
@@ -60,7 +60,7 @@ def _size_of_transpose(look: _SizeLook, owner: KnownBody, node: NodeProto, axis:
 
 
 def _size_of_conv(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
-    """The channels: as many as there are kernels."""
+    """Find the number of channels, which is the number of kernels; None for other axes."""
     rank = look.rank(owner, node.input[1])
     return look.size(owner, node.input[1], -rank) if rank and axis == 1 - rank else None
 
@@ -110,14 +110,14 @@ def _size_of_gather(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: in
 
 
 def _state_size(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
-    """The states of a layer, and the directions in which it runs."""
+    """Find the hidden size or the number of directions of a recurrent operator; None for other axes."""
     if axis not in (-1, -3) or _integer(node, "layout") != 0:
         return None
     return look.size(owner, node.input[2 if axis == -1 else 1], axis)
 
 
 def _integer(node: NodeProto, name: str) -> int | None:
-    """An attribute that is 0 by default; None where only a call of the function around tells it."""
+    """Read an attribute with the default 0; None if the caller of the function around gives it."""
     return next((None if a.ref_attr_name else a.i for a in node.attribute if a.name == name), 0)
 
 

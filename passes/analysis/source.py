@@ -1,4 +1,4 @@
-"""What is known of a body of the source model, which no conversion changes."""
+"""Answer questions about a body of the source model, which no conversion changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opshift.passes.model.types import Dim, dims_of, has_shape, tensor_type
 
 
 class Inferred(Protocol):
-    """What the bodies of one model share; `Context` tells what each is."""
+    """The part of `Context` that this file needs."""
 
     @property
     def trusting(self) -> bool: ...
@@ -22,9 +22,9 @@ class Inferred(Protocol):
 
 
 class Source:
-    """A body of the source model: who produces a value, its inferred type and shape, and the type that is declared.
+    """A body of the source model: who produces a value, its inferred type and shape, and its declared type.
 
-    A type is inferred where there is a `path` to the body. What is declared is a claim, which inference may contradict.
+    Types are inferred only if there is a `path` to the body. A declared type is a claim: inference may contradict it.
     """
 
     def __init__(self, body: Body, context: Inferred, path: tuple[Any, ...] | None, *, outermost: bool):
@@ -44,7 +44,7 @@ class Source:
 
     @cached_property
     def inputs(self) -> frozenset[str]:
-        """The values that come from outside, and sparse initializers."""
+        """The inputs of the body, and its sparse initializers."""
         body = self.body
         given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
         sparse = body.sparse_initializer if isinstance(body, GraphProto) else ()
@@ -55,7 +55,7 @@ class Source:
         return None if self.path is None else self._context.inference.type(self.path, name)
 
     def shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of that type; None where the rank is unknown."""
+        """The inferred shape of a value; None if the rank is unknown."""
         found = self.type(name)
         return dims_of(found) if found is not None and has_shape(found) else None
 
@@ -65,7 +65,7 @@ class Source:
 
     @cached_property
     def declarations(self) -> dict[str, TypeProto]:
-        """The declared types by name, without sizes where no declared size is to be taken."""
+        """The declared types by name; without shapes if the context does not trust them (inputs keep theirs)."""
         graph = self.body if isinstance(self.body, GraphProto) else None
         stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
         found = {value.name: value.type for value in stated if value.HasField("type")}

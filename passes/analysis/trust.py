@@ -1,4 +1,4 @@
-"""What a conversion takes a model's word for: types and sizes that are declared, and that inference cannot tell."""
+"""Remember declared types and sizes that a conversion relied on, as inference could not tell them, for the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAKEN = "Assumed a declared type or shape that cannot be inferred"
 
 
 class Believing(KnownBody, Protocol):
-    """The body that declares a value; `Scope` tells what each answer is."""
+    """The part of `Scope` that this file needs."""
 
     @property
     def path(self) -> Hashable: ...
@@ -32,7 +32,7 @@ class Believing(KnownBody, Protocol):
 
 
 class Trust:
-    """Remembers the values of a source model for whose types or sizes its word was taken, if anybody asks for them."""
+    """Remembers the values whose declared types or sizes were assumed; only if `asked`."""
 
     def __init__(self, source: ModelProto, survey: Survey | None, *, asked: bool):
         self._asked = asked
@@ -42,7 +42,7 @@ class Trust:
         self._origins: dict[tuple[Hashable, str], str] = {}
 
     def take(self, name: str, scope: Believing) -> None:
-        """Remember a value of this body, whose declared type is believed."""
+        """Remember a value of this body whose declared type was assumed."""
         value_type, node = scope.source.declared_type(name), scope.source.producer(name)
         if value_type is None or not self._asked or (scope.path, name) in self._taken:
             return
@@ -54,22 +54,22 @@ class Trust:
         self._taken[scope.path, name] = Change(called, op, domain, since, since, TAKEN, "exact", what)
 
     def is_claim(self, name: str, inferred: TypeProto | None, answer: TypeProto | None, scope: Believing) -> bool:
-        """Whether the answer says more of a value than what is inferred of it."""
+        """Tell whether an answer says more about a value than inference does."""
         told = inferred is not None and has_shape(inferred)
         return self._says_more(answer, inferred) or (not told and self.is_custom(name, scope))
 
     def take_type(self, name: str, scope: Believing) -> None:
-        """The same for the value that an element type comes from, if a custom operator makes that."""
+        """Remember the value that an element type comes from, if a custom operator computes that value."""
         if self._asked and self._has_custom and (origin := self._origin(name, scope)):
             self.take(origin, scope)
 
     def is_custom(self, name: str, scope: Believing) -> bool:
-        """Whether a value of this body is made by an operator that neither ONNX nor the model defines."""
+        """Tell whether an operator that neither ONNX nor the model defines computes a value of this body."""
         node = scope.source.producer(name) if self._has_custom else None
         return node is not None and is_custom(node, self._local_functions)
 
     def changes(self) -> Iterator[Change]:
-        """What the report says of it, a line for each value, in the order in which the source makes them."""
+        """Yield a change for the report for each remembered value, in the order of the source's nodes."""
         if not self._taken:
             return
         made = (name for body in bodies(self._source) for node in body.node for name in node.output)
@@ -108,7 +108,7 @@ class Trust:
 
     @cached_property
     def _sizes_of_inputs(self) -> set[Dim]:
-        """The names of sizes that say something: those of the model's inputs."""
+        """The symbols of the model's inputs; other names of sizes say nothing."""
         return {dim for value in self._source.graph.input for dim in dims_of(value.type)} - {None}
 
     @cached_property

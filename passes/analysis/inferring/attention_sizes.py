@@ -1,5 +1,4 @@
-"""Attention, of which ONNX's inference makes sizes that it does not know 0: those of its values, and the number of its
-keys, of which it may leave out those of the past."""
+"""Find outputs of Attention that ONNX's inference gives wrong sizes: 0 for unknown ones, and no keys of the past."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ from collections.abc import Mapping
 from opshift.passes.model.messages import NodeProto, TypeProto
 
 KEY, PAST_KEY = 1, 4
-"""The inputs that hold keys."""
+"""The places of the inputs with keys."""
 KEY_HEADS = "kv_num_heads"
-"""The attribute by which inputs of rank 3 are taken apart."""
+"""The attribute that splits inputs of rank 3 into heads."""
 SCORES = 3
-"""The last output, which has one element a key."""
+"""The place of the last output, which has one element for each key."""
 
 
 def find_wrong(node: NodeProto, value_types: Mapping[str, TypeProto], called: bool) -> set[str]:
-    """The outputs of an Attention of these `kinds` that have, or may have, another size than is told."""
+    """List the outputs of an Attention that have, or may have, another size than is inferred."""
     values, apart = value_types.get(node.output[0]), any(held.name == KEY_HEADS for held in node.attribute)
     found = set()
     if apart and (values is None or _size(values, -1) == 0):

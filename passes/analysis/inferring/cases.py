@@ -1,7 +1,7 @@
-"""Mistakes of ONNX's shape inference: a table of cases, with the correction and the script that shows each.
+"""Mistakes of ONNX's shape inference: a table of cases, each with its correction.
 
-`corrected.py` infers a model with them, `node_inference.py` a node. `test_cases.py` in `tests/` holds
-a script of each and asks onnx itself about it: a case that a new onnx gets right is noticed.
+`corrected.py` applies them to a model, `node_inference.py` to a node. `test_cases.py` shows each mistake by a script
+that asks onnx itself, and so notices if a new onnx corrects one.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from opshift.passes.model.traversal import bodies
 
 Kinds = Mapping[str, TypeProto]
 Undo = Callable[[ModelProto], None]
-"""Takes back how a model was written for inference, in the model and in the copy with types."""
+"""Takes a rewrite back, in the model and in its copy with inferred types."""
 
 
 class Case(NamedTuple):
     """Calls that ONNX's inference gets wrong, and what is done about it.
 
     Attributes:
-        name: by which the script is found.
+        name: the name of the script in the tests.
         ops: the operators, of the default domain.
-        told: what inference tells.
-        thread: where it is discussed, if somebody reported it.
-        rewrite: writes a model otherwise while it is inferred, in a way that is inferred right.
-        state: states in a model what inference did not tell; True if anything is to be inferred again.
-        may_be_wrong, find_wrong: whether a node at an opset may be told wrong, and which of its outputs are with these
-            types of values: nothing is taken of them. In a function, types hang on the calls: none are known.
-        node: a copy of a node that is inferred right, or the node itself.
-        opset: the version at which a node is inferred right.
-        inputs: more types of inputs, by which a node is inferred right.
+        told: what ONNX infers wrongly.
+        thread: the issue of onnx, if there is one.
+        rewrite: rewrites a model before inference, so that it is inferred correctly; returns how to take that back.
+        state: declares in the model what inference left open; returns True if the model has to be inferred again.
+        may_be_wrong: whether a node at an opset may be inferred wrongly.
+        find_wrong: the outputs of such a node that are wrong, given types of values; their types are dropped. The third
+            argument tells that the node is in a function, where the types of values are unknown.
+        node: rewrites a node so that it is inferred correctly; returns a copy, or the node itself.
+        opset: the opset at which a node is inferred correctly.
+        inputs: more types of inputs, with which a node is inferred correctly.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Case(NamedTuple):
 
 
 def _write_groups_as_instances(model: ModelProto) -> Undo | None:
-    """Both make what has the type and the shape of their first input."""
+    """Infer GroupNormalization as InstanceNormalization: the output of both has the type and shape of their input."""
     places = [
         (place, index)
         for place, body in enumerate(bodies(model))
@@ -76,7 +77,7 @@ def _write_groups_as_instances(model: ModelProto) -> Undo | None:
 
 
 _SHAPE_IS_INPUT, _RANK_BY_LENGTH = 5, 21
-"""Reshape took its shape as an input; its schema told the rank by the length of a shape that it cannot read."""
+"""From these opsets on, Reshape reads its shape from an input, and infers the rank by the length of a dynamic one."""
 
 
 def _reshape_opset(node: NodeProto, opset: int) -> int:

@@ -1,4 +1,4 @@
-"""ONNX's inference of a model, with what it gets wrong set right: see `cases.py`."""
+"""Infer the types of a model by onnx, and correct its mistakes (see `cases.py`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from opshift.passes.model.traversal import Op, bodies, declarations, with_nested
 
 _NEWEST = 1 << 30  # the opset of a model that imports none
 _UNKNOWN = ".opshift"
-"""What an operator is named after of which inference is to tell nothing."""
+"""The end of an operator's name that keeps onnx from inferring the node."""
 
 
 def infer_types(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
-    """A copy with the types and shapes that follow from those of the inputs and of constants.
+    """Copy the model with the types and shapes that follow from its inputs and constants.
 
-    `ops` are those that the model calls, if they are known, by the empty name of the default domain. What inference
-    does not tell of lists is stated in `model` itself.
+    `ops` are the operators that the model calls, if known. Some shapes that onnx needs are declared in `model` itself.
     """
     cases = [case for case in CASES if ops is None or any(("", op) in ops for op in case.ops)]
     inferred = _infer(model, cases)
@@ -32,7 +31,7 @@ def infer_types(model: ModelProto, ops: Container[Op] | None = None) -> ModelPro
     if not wrong:
         return inferred
     kept = [(node, node.op_type, node.output[:]) for node, _ in wrong]
-    for node, told in wrong:  # of an operator that nobody knows nothing is told
+    for node, told in wrong:  # onnx infers nothing for an unknown operator
         if told:
             del node.output[told:]
         else:
@@ -52,7 +51,7 @@ def infer_types(model: ModelProto, ops: Container[Op] | None = None) -> ModelPro
 
 
 def _infer(model: ModelProto, cases: Sequence[Case]) -> ModelProto:
-    """Infer types of the model as the cases write it, which is taken back in the model and in the copy."""
+    """Rewrite the model by the cases, infer its types, and take the rewrites back in the model and in the copy."""
     undo: list[Undo] = []
     try:
         for case in cases:
@@ -68,7 +67,7 @@ def _infer(model: ModelProto, cases: Sequence[Case]) -> ModelProto:
 
 
 def _find_wrong(model: ModelProto, inferred: ModelProto) -> list[tuple[NodeProto, int]]:
-    """The nodes of which inference tells what is not so, and how many of their outputs it tells right."""
+    """List the nodes with wrongly inferred outputs, and how many outputs before these are inferred correctly."""
     wrong: list[tuple[NodeProto, int]] = []
     value_types: dict[str, TypeProto] = {}
     for node, holder, opset in _nodes(model):
@@ -86,7 +85,7 @@ def _find_wrong(model: ModelProto, inferred: ModelProto) -> list[tuple[NodeProto
 
 
 def _nodes(model: ModelProto) -> Iterator[tuple[NodeProto, ModelProto | FunctionProto, int]]:
-    """The nodes that a case speaks of, with the model or the function that holds them and its opset."""
+    """Yield the nodes of operators in the table, with the model or function around them, and its opset."""
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
         opset = opsets(holder).get("", _NEWEST)

@@ -1,7 +1,7 @@
-"""Operators that ONNX's inference gets wrong at old opsets, taken for their version 11, which computes the same.
+"""Infer old Slice, Squeeze and Unsqueeze as version 11, which computes the same: ONNX infers the old ones wrongly.
 
-At opset 10 it takes what Slice cuts from a size with a name for the whole. Below 11 Squeeze and Unsqueeze pass over
-axes that are not in order or are counted from the end, which runtimes take there, too.
+At opset 10, Slice of a symbolic size is inferred to keep all of it. Below opset 11, Squeeze and Unsqueeze ignore axes
+that are negative or not in ascending order, which runtimes accept.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelPr
 from opshift.passes.model.traversal import bodies, with_nested
 
 RIGHT = 11
-"""The version that the operators are taken for."""
+"""The version that is inferred in place of older ones."""
 ASIDE = "opshift.later"
 _OPERANDS = {
     "Slice": (["data", "starts", "ends", "axes", "steps"], []),
     "Squeeze": (["data"], ["axes"]),
     "Unsqueeze": (["data"], ["axes"]),
 }
-"""The inputs and the attributes of that version."""
+"""The inputs and the attributes of version 11."""
 _FIRST = {"Slice": 10}
-"""The oldest version that is inferred wrong, where it is not the first."""
+"""The oldest opset at which an operator is inferred wrongly, if it is not 1."""
 
 
 def is_inferred_wrong(node: NodeProto, opset: int) -> bool:
-    """Whether ONNX's inference gets a node of the default domain wrong at an opset."""
+    """Tell whether onnx infers a node of the default domain wrongly at an opset."""
     if node.op_type not in _OPERANDS or not _FIRST.get(node.op_type, 1) <= opset < RIGHT:
         return False
     if node.op_type == "Slice":
@@ -35,25 +35,25 @@ def is_inferred_wrong(node: NodeProto, opset: int) -> bool:
 
 
 def _counts_up(axes: list[int]) -> bool:
-    """Whether axes are in order, from the first axis on."""
+    """Tell whether axes are ascending, and none is negative."""
     return axes == sorted(axes) and min(axes, default=0) >= 0
 
 
 def right_opset(node: NodeProto, opset: int) -> int:
-    """The opset at which a node is inferred right."""
+    """Return the opset at which a node is inferred correctly."""
     return RIGHT if is_inferred_wrong(node, opset) else opset
 
 
 def rewrite(model: ModelProto) -> Callable[[ModelProto], None] | None:
-    """Let nodes that are inferred wrong call functions of the later version; returns what takes that back."""
-    turned = list(_wrong(model)) if min(_versions(model), default=RIGHT) < RIGHT else []
-    if not turned:
+    """Let wrongly inferred nodes call functions of the later version; returns a function that takes that back."""
+    wrong = list(_wrong(model)) if min(_versions(model), default=RIGHT) < RIGHT else []
+    if not wrong:
         return None
-    spelled, before = [node.domain for node in turned], len(model.functions)
+    spelled, before = [node.domain for node in wrong], len(model.functions)
     for holder in _holders(model):
         holder.opset_import.add(domain=ASIDE, version=1)
-    model.functions.extend(_later(op) for op in sorted({node.op_type for node in turned}))
-    for node in turned:
+    model.functions.extend(_later(op) for op in sorted({node.op_type for node in wrong}))
+    for node in wrong:
         node.domain = ASIDE
 
     def undo(rewritten: ModelProto) -> None:
@@ -72,7 +72,7 @@ def _holders(model: ModelProto) -> list[ModelProto | FunctionProto]:
 
 
 def _versions(model: ModelProto) -> Iterator[int]:
-    """The opsets of the default domain that a model, or a function of it, is written at."""
+    """Yield the opsets of the default domain that the model and its functions import."""
     for holder in _holders(model):
         yield opsets(holder).get("", RIGHT)
 
@@ -84,7 +84,7 @@ def _wrong(model: ModelProto) -> Iterator[NodeProto]:
 
 
 def _later(op: str) -> FunctionProto:
-    """A function of the later version, whose last inputs may be left out."""
+    """Make a function that calls the later version."""
     operands, attributes = _OPERANDS[op]
     made = FunctionProto(domain=ASIDE, name=op, input=operands, output=["output"], attribute=attributes)
     made.opset_import.add(domain="", version=RIGHT)

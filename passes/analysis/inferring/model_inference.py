@@ -1,4 +1,4 @@
-"""The types of all values of a model: ONNX's inference in rounds, with the ranks and constants that follow of it."""
+"""Infer the types of all values of a model: by onnx, in rounds, each with the ranks that follow from the last one."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ from opshift.passes.model.traversal import Calls, census, holding, subgraphs
 from opshift import functions
 
 Opened = Callable[[ModelProto, int], KnownBody]
-"""What is known of the main graph of a model, at the opset of its nodes."""
+"""Opens a scope of the main graph of a model, at an opset."""
 
 
 _SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
-"""The operators whose result has as many dimensions as a vector that they take has elements, and which input it is."""
+"""Operators whose output has as many dimensions as one of their inputs has elements, and the place of that input."""
 
-_ROUNDS = 32  # of inference, each of which takes in the ranks that the one before let follow
-_HIGHEST = 64  # rank that is believed
+_ROUNDS = 32  # the most rounds of inference
+_HIGHEST = 64  # the largest rank that is believed
 
 
 def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
-    """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
+    """Infer the types of all values; returns them by the path of their graph.
+
+    Also returns the inferred model if it has a Reshape, which may be misread: see `shapes.find_granted`.
+    """
     light, (held, calls) = survey_without_weights(source)
     recurrent = schemas.MICROSOFT, stand_ins.RECURRENT
     if recurrent in calls and all((function.domain, function.name) != recurrent for function in light.functions):
@@ -80,7 +83,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
 
 
 def _is_silent(graph: GraphProto, known: Shapes) -> bool:
-    """Whether inference left something open, by which these shapes are `known`."""
+    """Tell whether inference left a shape or a size of the graph open."""
     shapes = (known.of(name) for node in graph.node for name in node.output[:] if name)
     return any(
         sizes is None or any(isinstance(size, str) and claims.is_made_up(size) for size in sizes) for sizes in shapes
@@ -88,7 +91,7 @@ def _is_silent(graph: GraphProto, known: Shapes) -> bool:
 
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
-    """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
+    """Replace nodes of the main graph that compute small constants by Constants; returns False if there are none."""
     opset = next((entry.version for entry in light.opset_import if not normalize_domain(entry.domain)), 1)
     scope = opened(light, opset)
     held = {"", *scope.initializers}
@@ -103,7 +106,7 @@ def _compute_constants(light: ModelProto, opened: Opened) -> bool:
                 continue
             computed[index] = tensor
         elif any(tensors.size(attribute.t) > tensors.SMALL for attribute in node.attribute):
-            continue  # which `without_weights` left without its values
+            continue  # `without_weights` removed its values
         held.update(node.output)
     for index, tensor in computed.items():
         node = light.graph.node[index]
@@ -119,9 +122,9 @@ def _add_ranks(
     outer: Callable[[str], int | None] = lambda _: None,
     value_types: Mapping[str, TypeProto] | None = None,
 ) -> bool:
-    """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
+    """Declare ranks in `light` that follow from the lengths of computed shapes; returns False if there are none.
 
-    `outer` tells the lengths of vectors that are known around the graphs, `kinds` what is `inferred`, if it was read.
+    `outer` tells the lengths of outer vectors; `value_types` are the types in `inferred`, if they were read already.
     """
     shaped = [node for node in light.node if node.op_type in _SHAPES and not node.domain]
     nested = holding(light)
@@ -158,7 +161,7 @@ def _add_ranks(
 
 
 def _rank(node: NodeProto, value_types: Mapping[str, TypeProto], length: Callable[[str], int | None]) -> int | None:
-    """The rank of what a node makes by the length of the shape that it takes, if it is not among the `kinds`."""
+    """Find the rank of an output by the length of the shape that the node reads; None if it is known already."""
     at, known = _SHAPES[node.op_type], value_types.get(node.output[0])
     if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
         return None
@@ -172,7 +175,7 @@ def _rank(node: NodeProto, value_types: Mapping[str, TypeProto], length: Callabl
 
 
 def _definitions(light: ModelProto, calls: Calls) -> list[FunctionProto]:
-    """The definitions of what the model calls and ONNX does not know, so that its results have types."""
+    """List definitions of the vendor operators that a model calls, so that onnx can infer their outputs."""
     own = {(function.domain, function.name) for function in light.functions}
     found: list[FunctionProto] = []
     for op in calls:

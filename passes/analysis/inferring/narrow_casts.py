@@ -1,5 +1,7 @@
-"""ONNX's inference, with integers forgotten where they come back from a narrow type: it takes what a Cast makes for the
-same number, whatever the type holds."""
+"""Keep ONNX's inference from following integers through a Cast to a narrow type and back.
+
+Inference takes 300 for 300 behind a Cast to uint8, which holds 44.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,15 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import HOLDING_SIZES
 
 _CARRYING = frozenset(["Add", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"])
-"""The operators that inference follows integers through, whatever their type."""
+"""Operators through which inference follows integers, whatever their type."""
 _FORGETTING = "RandomUniformLike"
-"""The operator of which inference tells the same type and shape, and no more."""
+"""For this operator, inference tells the same type and shape as for Cast, but no numbers."""
 _ATTRIBUTES = {"Cast": "to", _FORGETTING: "dtype"}
-"""What names the type of a result."""
+"""The attribute that names the output's type."""
 
 
 def rewrite(model: ModelProto) -> Callable[[ModelProto], None] | None:
-    """Let Casts back from a narrow type be calls of which inference tells no numbers; returns what takes that back."""
+    """Replace Casts back from a narrow type before inference; returns a function that takes that back."""
     places = list(_widening(model))
     if not places:
         return None
@@ -27,7 +29,7 @@ def rewrite(model: ModelProto) -> Callable[[ModelProto], None] | None:
 
 
 def _widening(model: ModelProto) -> Iterator[tuple[int, int]]:
-    """The places of Casts to a wide type of what may have been narrow: of a body, and of a node in it."""
+    """Find Casts to a wide type whose input may have been narrow; yields the places of the body and of the node."""
     held = list(bodies(model))
     if not any(_is_narrowing(node) for body in held for node in body.node):
         return
@@ -59,12 +61,12 @@ def _is_narrowing(node: NodeProto) -> bool:
 
 
 def _type(cast: NodeProto) -> int:
-    """The type that a Cast states; 0 where the caller of its function does."""
+    """Read the type of a Cast; 0 if the caller of its function gives it."""
     return next((a.i for a in cast.attribute if a.name == "to" and not a.ref_attr_name), 0)
 
 
 def _turn(model: ModelProto, places: Sequence[tuple[int, int]], op: str) -> None:
-    """Let the nodes at these places be calls of `op`."""
+    """Rename the operators of the nodes at these places to `op`."""
     held = list(bodies(model))
     for place, index in places:
         node = held[place].node[index]

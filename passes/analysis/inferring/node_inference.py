@@ -1,4 +1,4 @@
-"""Types and shapes node by node, for what the conversion adds."""
+"""Infer types and shapes of one node, which a conversion added."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
 
 @cache
 def _schema(op: str, opset: int, domain: str) -> Any:
-    """The schema of onnx, which copies it with its texts for everyone who asks."""
+    """Get a schema from onnx; cached, as onnx copies it with all its texts each time."""
     import onnx.defs
 
     return onnx.defs.get_schema(op, opset, domain)
 
 
 def _infer_stand_ins(node: NodeProto, scope: KnownBody) -> None:
-    """What an operator of a vendor makes, by nodes of ONNX that make the same type."""
+    """Infer the outputs of a vendor operator by nodes of ONNX with the same output types."""
     import onnx.shape_inference
 
     elem_types = {name: elem_type(scope, name) for name in node.output if name}
@@ -96,7 +96,7 @@ _TYPING = frozenset(["dtype", "output_datatype", "output_dtype", "stash_type", "
 
 
 def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict[str, TypeProto]:
-    """What follows without the attributes that callers of a function give: they are taken for zeros."""
+    """Drop what was inferred from attributes that callers of the function give: onnx takes them for 0."""
     referred = {a.name for a in node.attribute if a.ref_attr_name and a.type != AttributeProto.FLOAT}
     if not _TYPING.isdisjoint(referred):
         return {}
@@ -107,7 +107,7 @@ def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict
 
 
 def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, TypeProto]:
-    """The schema of Cast, which spelled its type below opset 6, infers nothing there."""
+    """Infer Cast below opset 6, where `to` is a string, and onnx infers nothing."""
     made = TypeProto()
     if node.input[0] in types:
         made.CopyFrom(types[node.input[0]])
@@ -116,7 +116,7 @@ def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, T
 
 
 def _infer_branches(node: NodeProto, opset: int, scope: KnownBody) -> None:
-    """What both branches of an If agree upon: the element type, the rank, single dimensions."""
+    """Infer what both branches of an If agree upon: the element type, the rank, single sizes."""
     yielded = []
     for graph, inner in scope.branches(node, opset):
         yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
@@ -127,7 +127,7 @@ def _infer_branches(node: NodeProto, opset: int, scope: KnownBody) -> None:
 
 
 def _infer_loop(node: NodeProto, opset: int, scope: KnownBody) -> None:
-    """What a made Loop carries has the shape of before and after a round; what it collects, one axis more."""
+    """Infer outputs of a new Loop: carried values keep the sizes that an iteration keeps; scan outputs get an axis."""
     body, carried = next(graph for _, _, graph in subgraphs(node)), max(len(node.input) - 2, 0)
     inner, arriving = scope.inside(body, opset), [value.name for value in body.input]
     inner.seed(arriving[:2], [tensor_type(TensorProto.INT64, []), tensor_type(TensorProto.BOOL, [])])
@@ -143,7 +143,7 @@ def _infer_loop(node: NodeProto, opset: int, scope: KnownBody) -> None:
 
 
 def _infer_scan(node: NodeProto, opset: int, scope: KnownBody) -> None:
-    """The states of a made Scan keep their shapes; what it collects has one axis more, as long as what it scans."""
+    """Infer outputs of a new Scan: states keep their shapes; scan outputs get an axis of the length of its inputs."""
     held = {attribute.name: attribute for attribute in node.attribute}
     body, scanned, batch = held["body"].g, held["num_scan_inputs"].i, int(opset < SCAN_WITHOUT_BATCH)
     operands = list(node.input)[batch:]

@@ -1,4 +1,4 @@
-"""The axes and steps of Slice whose shape nothing tells: ONNX's inference takes them for left out."""
+"""Declare that axes and steps of Slice are vectors: where their shape is unknown, ONNX's inference ignores them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from opshift.passes.model.traversal import Op, holding, own_names, subgraphs, wi
 from opshift.passes.model.types import elem_type_of, has_shape, tensor_type
 
 LISTS = (3, 4)
-"""The inputs of Slice that are lists and may be left out: the axes and the steps."""
+"""The places of axes and steps among the inputs of Slice."""
 
 
 def state_lists(model: ModelProto, made: ModelProto) -> bool:
-    """State in `model` that such inputs are lists where inference, which `made` is, tells no shape; whether any are."""
+    """Declare in `model` that axes and steps are vectors if `made`, the inferred model, has no shape for them.
+
+    Returns False if there are none.
+    """
     return _state_lists(model.graph, made.graph, _places(model), set())
 
 
 def _places(model: ModelProto) -> dict[Op, Collection[int]]:
-    """The inputs of Slice, and of functions that hand theirs to it, that are such lists."""
+    """Find the places of axes and steps: among inputs of Slice, and of functions that pass theirs on to it."""
     found: dict[Op, Collection[int]] = {("", "Slice"): LISTS}
     for _ in range(len(model.functions)):
         before = dict(found)
@@ -32,13 +35,13 @@ def _places(model: ModelProto) -> dict[Op, Collection[int]]:
 
 
 def _find_lists(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[str]:
-    """What a node reads as such lists."""
+    """List the values that a node reads as axes or steps."""
     wanted = places.get((node.domain, node.op_type), ())
     return [name for place, name in enumerate(node.input) if place in wanted and name]
 
 
 def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collection[int]], outer: set[str]) -> bool:
-    """State that axes and steps are lists, where their shape is not known; the names of others are added to `outer`."""
+    """Declare axes and steps of unknown shape in a graph; names of outer values are added to `outer`."""
     ops = {op for _, op in places}
     names = {name for node in graph.node if node.op_type in ops for name in _find_lists(node, places)}
     found = False
@@ -64,7 +67,7 @@ def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collec
 
 
 def type_lists(node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
-    """The types of a Slice's axes and steps whose shape is not known: they are lists."""
+    """Make vector types for the axes and steps of a Slice whose shape is unknown."""
     found = {name: types.get(name) for name in node.input[LISTS[0] :] if name}
     return {
         name: tensor_type(

@@ -1,5 +1,7 @@
-"""Pools whose sizes are rounded up: below opset 22 ONNX's inference counts windows that begin behind the data, which
-runtimes leave out."""
+"""Find pools with ceil_mode whose output ONNX's inference makes too large.
+
+Below opset 22 it counts windows that begin behind the data, which runtimes leave out.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from opshift.passes.model.messages import NodeProto, TypeProto
 
 POOLS = frozenset(["AveragePool", "LpPool", "MaxPool"])
 LEFT_OUT = 22
-"""The opset from which on inference leaves them out, too."""
+"""From this opset on, inference leaves these windows out, too."""
 
 
 def may_begin_behind(node: NodeProto, opset: int) -> bool:
-    """Whether there are sizes of which a pool of the default domain has such a window."""
+    """Tell whether a pool of the default domain has such a window at some input size."""
     if node.op_type not in POOLS or opset >= LEFT_OUT:
         return False
     held = _attributes(node)
@@ -29,7 +31,7 @@ def may_begin_behind(node: NodeProto, opset: int) -> bool:
 
 
 def find_wrong(node: NodeProto, value_types: Mapping[str, TypeProto], called: bool) -> set[str]:
-    """All outputs of a pool that has such a window with these `kinds`, or may have one as its function is `called`."""
+    """List all outputs of a pool that has such a window, or may have one, as the sizes in a function are unknown."""
     return set(node.output) if called or _begins_behind(node, value_types) else set()
 
 
@@ -49,7 +51,7 @@ def _attributes(node: NodeProto) -> dict[str, Any]:
 
 
 def _pads(held: Mapping[str, Any], axes: int) -> list[int]:
-    """The pads that are stated; beside `auto_pad` there are none where they matter."""
+    """Read the pads; 0 with `auto_pad`."""
     stated = held.get("pads") if held.get("auto_pad", "NOTSET") == "NOTSET" else None
     return stated or [0] * (2 * axes)
 

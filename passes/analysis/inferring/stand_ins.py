@@ -1,4 +1,4 @@
-"""Nodes of ONNX whose results have the types of those of vendors' operators, for inference alone."""
+"""Stand-ins for vendor operators: nodes of ONNX with the same output types, which onnx can infer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opshift.passes.model.messages import NodeProto, TypeProto
 from opshift.passes.model.schemas import MICROSOFT
 
 OPSET = 22
-"""The default domain's version that they are written at."""
+"""The opset of the stand-ins."""
 
 _AS_INPUT = {
     **dict.fromkeys(
@@ -21,7 +21,7 @@ _AS_INPUT = {
     "SkipLayerNormalization": (0, 3),
     "SkipSimplifiedLayerNormalization": (0, 3),
 }
-"""The operators whose outputs are of the type and shape of their first input, and which outputs these are."""
+"""Operators with outputs of the type and shape of their first input, and the places of these outputs."""
 
 _CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 _RENAMED = {
@@ -29,14 +29,14 @@ _RENAMED = {
     "FusedGemm": ("Gemm", 2, ("transA", "transB")),
     "GemmFastGelu": ("MatMul", 2, ()),
 }
-"""The operators that make what one of ONNX makes of their first inputs and some of their attributes."""
+"""Operators that compute the shape of an ONNX operator, with the number of inputs and the attributes to keep."""
 
 RECURRENT = "DynamicQuantizeLSTM"
 _PRODUCTS = ("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul")
 
 
 def stand_ins(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto]:
-    """Nodes that make outputs of the same names, the last ones of values in between; none for what is not known."""
+    """Make the stand-ins of a node, which compute its outputs by name; an empty list for unknown operators."""
     if node.domain != MICROSOFT:
         return []
     op = node.op_type
@@ -53,12 +53,12 @@ def stand_ins(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto
 
 
 def stand_for_recurrent(node: NodeProto) -> None:
-    """Put what has the same types in the place of a node, in a model that is there to be inferred."""
+    """Replace a DynamicQuantizeLSTM by a stand-in, in a model that is only inferred."""
     node.CopyFrom(_recurrent(node))
 
 
 def _recurrent(node: NodeProto) -> NodeProto:
-    """The sizes of outputs follow from those of the first input and from attributes alone."""
+    """Make an LSTM as a stand-in: the sizes of outputs depend only on the first input and on attributes."""
     kept = [a for a in node.attribute if a.name in ("direction", "hidden_size")]
     return NodeProto(op_type="LSTM", input=[node.input[0]] * 3, output=node.output, attribute=kept)
 
@@ -82,7 +82,9 @@ def _product(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto]
 
 
 def transposition(rank: int, swapped: bool, batch: bool) -> list[int]:
-    """How onnxruntime's products turn an operand: its first axis goes in front of the last one, the last two swap."""
+    """Compute how FusedMatMul permutes an operand: transBatch moves the first axis before the last one, and trans swaps
+    the last two.
+    """
     axes = list(range(rank))
     if rank < 2:
         return axes

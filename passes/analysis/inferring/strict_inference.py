@@ -1,4 +1,4 @@
-"""What ONNX's strict inference finds wrong with what a model declares, and how that is mended."""
+"""Check declared shapes by ONNX's strict inference, as `onnx.checker` does, and correct wrong ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from opshift.passes.model.types import has_shape
 
 
 def contradiction(source: ModelProto, *, checked: bool = True) -> str:
-    """What ONNX's strict inference finds wrong with a model, as `onnx.checker` takes it, if so; empty for nothing."""
+    """Return the error of ONNX's strict inference for a model; empty if there is none.
+
+    With `checked`, defaults are assumed as `onnx.checker` does.
+    """
     light = without_weights(source, checked=checked)
     check_installed(light)
     try:
@@ -30,7 +33,7 @@ def contradiction(source: ModelProto, *, checked: bool = True) -> str:
 
 
 def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
-    """The shapes of these values by ONNX's inference, whatever is declared of them."""
+    """Infer the shapes of these values without their declarations."""
     light = without_weights(model, checked=True)
     for value in declarations(light):
         if value.name in names:
@@ -44,9 +47,9 @@ def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
 
 
 def mend(model: ModelProto, source: ModelProto) -> list[Change]:
-    """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them.
+    """Correct shapes that `source` declares and onnx infers otherwise in `model`; returns a change for each.
 
-    Where that leaves a contradiction, it is among what inference says nothing of: that is left open.
+    If strict inference still finds an error, sizes that inference does not confirm become dynamic.
     """
     state_all(*census([*reversed(model.functions), model.graph]))
     declared = claims.find_declared(source)

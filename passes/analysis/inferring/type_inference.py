@@ -1,4 +1,4 @@
-"""Types and shapes, at the first question: those of the source all at once, node by node those of what is added."""
+"""Answer questions about types: the source is inferred as a whole at the first question, new nodes one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Inference:
-    """Answers for the values of one source model."""
+    """The inferred types of one source model, and inference of nodes that a conversion adds."""
 
     def __init__(self, source: ModelProto, opened: Opened):
         self._source = source
@@ -31,15 +31,15 @@ class Inference:
         self._contradictions: list[Change] | None = None
         self._told: set[tuple[KnownBody, str]] | None = None
         self.less: set[str] = set()
-        """Values of whose sizes an older onnx may know less than the newest."""
+        """Values for which an old onnx may infer fewer sizes than the newest."""
 
     @property
     def was_asked(self) -> bool:
-        """Whether types were inferred, which happens at the first question."""
+        """Tell whether types were inferred, which happens at the first question."""
         return self._shapes is not None
 
     def now(self) -> None:
-        """Infer the types of the model as it is now, which may be changed later."""
+        """Infer the types of the source now, before somebody changes it."""
         if self._shapes is None:
             from opshift.passes.analysis.inferring.model_inference import infer
 
@@ -54,7 +54,7 @@ class Inference:
         return found if found is not None and _is_told(found) else None
 
     def sizes(self, path: Path, name: str) -> Sizes | None:
-        """The sizes of that type; None where it has no shape."""
+        """The sizes of a value of the source graph at `path`; None if it has no shape."""
         known = self._of(path)
         found = None if known is None else known.of(name)
         return found if found is not None and self.type(path, name) is not None else None
@@ -66,7 +66,7 @@ class Inference:
 
     @property
     def granted(self) -> set[str]:
-        """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
+        """Values whose inferred shapes are right only if no size is 0; empty before types were inferred."""
         if self._inferred is not None:
             held = list((self._shapes or {}).values())
             known = held[0].of if len(held) == 1 else self._anywhere
@@ -74,12 +74,12 @@ class Inference:
         return self._granted
 
     def _anywhere(self, name: str) -> Sizes | None:
-        """The sizes of a value of any graph."""
+        """Find the sizes of a value in any graph."""
         held = (self._shapes or {}).values()
         return next((found for shapes in held if (found := shapes.of(name)) is not None), None)
 
     def contradictions(self) -> list[Change]:
-        """What the model declares of shapes that is not so, as far as anybody asked for types."""
+        """List the declared shapes that contradict inferred ones; none before types were inferred."""
         if self._shapes is None:
             return []
         if self._contradictions is None:
@@ -87,10 +87,10 @@ class Inference:
         return self._contradictions
 
     def node(self, node: NodeProto, opset: int, scope: KnownBody) -> None:
-        """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`.
+        """Infer the outputs of one new node, and of the new nodes that it depends on, into `scope.typed`.
 
-        The graphs that nodes hold ask in turn. Until the first question is answered each node is inferred once: what it
-        hangs on was inferred before it, so that a second time would tell nothing else.
+        Subgraphs of a node call this again. Until the first call returns, each node is inferred once: the nodes that it
+        depends on were inferred before it.
         """
         if self._told is not None:
             self._follow(node, opset, scope, self._told)
@@ -126,16 +126,16 @@ class Inference:
 
 
 def _is_told(value_type: TypeProto) -> bool:
-    """Whether a type says anything."""
+    """Tell whether a type is more than an empty message."""
     return bool(value_type.tensor_type.elem_type) or value_type.WhichOneof("value") not in (None, "tensor_type")
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
-"""The operators of which onnx has inferred more since 1.18."""
+"""Operators for which onnx infers more since 1.18."""
 
 
 def _find_less_known(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
-    """What these make where sizes are left open, and what hangs on that."""
+    """Find outputs of these operators with open sizes, and values with open sizes that depend on them."""
     known = {name: value_type for held in inferred for name, value_type in held.types.items()}
     found: set[str] = set()
     for body in bodies(source):
@@ -146,7 +146,7 @@ def _find_less_known(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]
 
 
 def is_whole(value_type: TypeProto | None) -> bool:
-    """Whether a type leaves nothing open but what the model itself gives a name."""
+    """Tell whether a type has a shape whose sizes are all numbers, or names that the model itself gives."""
     if value_type is None or not has_shape(value_type):
         return False
     dims = value_type.tensor_type.shape.dim

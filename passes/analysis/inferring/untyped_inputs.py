@@ -1,4 +1,4 @@
-"""ONNX's inference of models in which an operator reads a value of unknown type, where onnx crashes the process."""
+"""Infer types by onnx without the nodes that would crash it: some operators whose input has no known type."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto
 from opshift.passes.model.traversal import Op, declarations, with_nested
 
 _CRASHING: set[Op] = {("ai.onnx.ml", "LabelEncoder"), ("ai.onnx.ml", "DictVectorizer")}
-"""Operators whose inference in onnx 1.23.2 reads the type of an input without asking whether there is one."""
+"""Operators whose inference in onnx 1.23.2 crashes the process if the type of an input is unknown."""
 
 _HIDDEN = ".untyped"
 
 
 def infer_shapes(model: ModelProto, **options: Any) -> ModelProto:
-    """Infer types and shapes by onnx, which does not see the nodes that would crash it; options are onnx's own."""
+    """Infer types and shapes by onnx, and hide nodes that would crash it; `options` are onnx's own."""
     import onnx.shape_inference
 
     ops = _find_ops(model)

@@ -1,4 +1,4 @@
-"""A model without its weights, for inference."""
+"""Copy a model without its weights, for inference."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from opshift.passes.model.messages import (
 from opshift.passes.model.traversal import Census, bodies, census, with_nested
 
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
-_LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
+_LONGEST = 1 << 20  # inference allocates memory for each element of a vector, whatever length its type claims
 
 
 def without_weights(source: ModelProto, *, checked: bool = False) -> ModelProto:
-    """A copy for inference, in which every large initializer of the main graph is an input of the same type.
+    """Copy a model for inference: large initializers of the main graph become inputs of the same type.
 
-    Its large Constants have sizes, but no values. Defaults of inputs count as values, and those of attributes are what
-    `onnx.checker` takes them for, where a model is `checked`.
+    Large Constants keep their shape, but lose their values. With `checked`, the copy is inferred as `onnx.checker`
+    does: defaults of inputs count as values, and missing attributes have the defaults that onnx assumes.
     """
     return survey_without_weights(source, checked=checked)[0]
 
 
 def survey_without_weights(source: ModelProto, *, checked: bool = False) -> tuple[ModelProto, Census]:
-    """The same with its bodies and calls."""
+    """Copy a model as `without_weights` does; also returns its bodies and calls."""
     light = ModelProto(ir_version=max(source.ir_version, 4))
     light.opset_import.extend(source.opset_import)
     light.functions.extend(source.functions)
@@ -48,12 +48,12 @@ def survey_without_weights(source: ModelProto, *, checked: bool = False) -> tupl
     graph.output.extend(old.output)
     graph.value_info.extend(old.value_info)
     inputs = {value.name for value in old.input}
-    for sparse in old.sparse_initializer:  # to its readers a tensor like any other, to inference a type of its own
+    for sparse in old.sparse_initializer:  # nodes read it as a dense tensor, but inference would give it a sparse type
         if sparse.values.name not in inputs:
             _add_input(graph, sparse.values.name, sparse.values.data_type, sparse.dims)
     for tensor in old.initializer:
         if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs and not checked:
-            continue  # whoever runs the model may give another value
+            continue  # a caller may give another value
         if tensors.size(tensor) <= tensors.SMALL and not tensor.external_data:
             graph.initializer.add().CopyFrom(tensor)
         elif tensor.name not in inputs:
@@ -77,7 +77,7 @@ def _is_large(constant: NodeProto) -> bool:
 
 
 def _empty_constant(constant: NodeProto) -> NodeProto:
-    """A Constant without its values, which are not even copied."""
+    """Copy a Constant without its values."""
     made = NodeProto(op_type=constant.op_type, output=constant.output, name=constant.name)
     for attribute in constant.attribute:
         if attribute.HasField("t") and tensors.size(attribute.t) > tensors.SMALL:
@@ -97,7 +97,7 @@ def _add_input(graph: GraphProto, name: str, elem_type: int, dims: Iterable[int]
 
 
 def _without_alias(light: ModelProto) -> None:
-    """ONNX's inference knows the default domain by its empty name alone."""
+    """Write the default domain as the empty string: ONNX's inference knows no other name."""
     holders: list[ModelProto | FunctionProto] = [light, *light.functions]
     for holder in holders:
         for entry in holder.opset_import:
@@ -114,7 +114,7 @@ def _is_long(value_type: TypeProto) -> bool:
 
 
 def shorten(value_type: TypeProto) -> TypeProto:
-    """The type without the length of a vector that is too long to make room for."""
+    """Drop the length from the type of a very long vector, for which inference would allocate memory."""
     if not _is_long(value_type):
         return value_type
     made = TypeProto()
@@ -124,7 +124,7 @@ def shorten(value_type: TypeProto) -> TypeProto:
 
 
 def check_installed(light: ModelProto) -> None:
-    """Raise `Lacking` where the installed onnx infers something else than the opsets that are imported say."""
+    """Raise `Lacking` if the installed onnx is too old to infer the model's operators at their opsets."""
     if not installed.is_old():
         return
     holders: list[ModelProto | FunctionProto] = [light, *light.functions]
@@ -135,5 +135,5 @@ def check_installed(light: ModelProto) -> None:
 
 
 def room(light: ModelProto) -> int:
-    """Far more memory than inference takes for a model whose vectors are no longer than those of any real one."""
+    """Compute a memory limit for inference, in bytes: far more than a model without huge vectors needs."""
     return (1 << 29) + 64 * light.ByteSize()
