@@ -156,12 +156,12 @@ def test_what_nothing_runs_is_not_covered():
 
 
 def test_what_is_invalid_is_told_where_the_reference_takes_too_long(monkeypatch):
-    monkeypatch.setattr(proof, "_PATIENCE", 0.1)
+    monkeypatch.setattr(proof, "_PATIENCE", 0.01)
     monkeypatch.setattr(Reference, "run", lambda self, feeds: time.sleep(9))
     runs = [{"x": np.zeros((2, 8), np.int64)}]
     (found,), _ = proved("y = Relu(x)", "y = Max(x, x)", runs, opsets=(13, 13), inputs="int64[N,8] x")
     assert found.status == "not covered"
-    assert found.why.startswith("it takes longer than 0.1 s in onnx.reference; onnxruntime does not load it: ")
+    assert found.why.startswith("it takes longer than 0.01 s in onnx.reference; onnxruntime does not load it: ")
     assert "Type Error: Type 'tensor(int64)' of input parameter" in found.why
 
 

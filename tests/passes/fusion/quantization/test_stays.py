@@ -1,8 +1,6 @@
 """What stays on floats between quantized values is said, with the reason."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import onnx
@@ -10,6 +8,7 @@ import pytest
 from opshift.passes.fusion import fold
 from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED
 
+from opshift.cli import main as cli
 from tests.passes.fusion.quantization.test_quantizer import CONV, QDQ, check_steps, quantized
 
 PLAIN = QDQ.replace("<axis=0>", "")
@@ -92,12 +91,19 @@ def test_bounds_of_older_opsets_go():
         assert bool(fold.attempt(quantized(body, opset=10, **held), ops=[CONV]).changes) == cut
 
 
-def test_commands(tmp_path):
+def test_commands(tmp_path, capsys):
     body, held, why = REASONS["an activation"]
     onnx.save(quantized(body, **held), tmp_path / "in.onnx")
-    command = [sys.executable, "-m", "opshift", "convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx")]
-    command += ["--quantization", "qoperator", "--no-verify"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert f'not quantized: Conv "f": {why}\n' in done.stdout, done.stderr
-    told = json.loads(subprocess.run([*command, "--format", "json"], capture_output=True, text=True).stdout)
+    command = [
+        "convert",
+        str(tmp_path / "in.onnx"),
+        str(tmp_path / "out.onnx"),
+        "--quantization",
+        "qoperator",
+        "--no-verify",
+    ]
+    assert cli.main(command) == 0
+    assert f'not quantized: Conv "f": {why}\n' in capsys.readouterr().out
+    assert cli.main([*command, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
     assert [(one["op"], one["why"]) for one in told["stays"]] == [("Conv", why)]

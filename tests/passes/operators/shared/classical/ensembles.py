@@ -168,9 +168,10 @@ def check(
 ) -> ModelProto:
     """Both forms agree on the rows, all together and one alone."""
     result = lowered(source, opset)
+    before, after = OnnxRuntime(source), OnnxRuntime(result)
     for some in (rows, rows[:1], rows[:0]):
-        expected = OnnxRuntime(source).run({"x": some})
-        actual = OnnxRuntime(result).run({"x": some})
+        expected = before.run({"x": some})
+        actual = after.run({"x": some})
         for want, got in zip(expected, actual, strict=True):
             assert (want.dtype, want.shape) == (got.dtype, got.shape)
             if want.dtype.kind == "f":
