@@ -40,11 +40,11 @@ def test_the_hook_names_a_command():
 @pytest.mark.parametrize(
     ("target", "models", "code"),
     [
-        ("onnxruntime-1.16", "old.onnx", 0),
-        ("onnxruntime-1.8", "old.onnx new.onnx", 3),
+        pytest.param("onnxruntime-1.16", "old.onnx", 0, marks=pytest.mark.long),
+        pytest.param("onnxruntime-1.8", "old.onnx new.onnx", 3, marks=pytest.mark.long),
         ("13", "old.onnx", 0),
-        ("13", "*.onnx", 5),
-        ("onnxruntime-1.16", "old.onnx none.onnx", 5),
+        pytest.param("13", "*.onnx", 5, marks=pytest.mark.long),
+        pytest.param("onnxruntime-1.16", "old.onnx none.onnx", 5, marks=pytest.mark.long),
         ("nobody-1.0", "old.onnx", 2),
     ],
 )

@@ -9,6 +9,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 TOPS = ("opshift", "passes", "functions")
 MODULES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
@@ -142,6 +144,7 @@ POSIX = re.compile(
 """What only POSIX has."""
 
 
+@pytest.mark.long
 def test_what_only_posix_has_is_marked():
     """`-m "not posix"` leaves it out; what is replaced where POSIX is not has a test of its own."""
     for path in (ROOT / "tests").rglob("test_*.py"):

@@ -26,7 +26,7 @@ def test_every_case_of_these_opsets_is_right_above(published: list[Case]):
     assert sum(v.status == OK for v in verdicts) > 0.9 * len(verdicts)
 
 
-@pytest.mark.parametrize("target", range(1, 7))
+@pytest.mark.parametrize("target", [*range(1, 6), pytest.param(6, marks=pytest.mark.long)])
 def test_no_sampled_case_goes_wrong_below(published: list[Case], target: int):
     sample = random.Random(SEED).sample(
         [case for case in published if case.opset > target], len(pairs.some(range(SIZE), 2))

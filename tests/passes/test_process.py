@@ -42,7 +42,12 @@ def ask_in_a_thread():
 
 
 @pytest.mark.parametrize(
-    ("asking", "expected"), [(ask, (True, True)), (ask_as_owner, (False, True)), (ask_in_a_thread, (True, True))]
+    ("asking", "expected"),
+    [
+        (ask, (True, True)),
+        (ask_as_owner, (False, True)),
+        pytest.param(ask_in_a_thread, (True, True), marks=pytest.mark.long),
+    ],
 )
 def test_what_asks_for_more_gets_none(asking, expected):
     assert isolation.call(asking) == expected

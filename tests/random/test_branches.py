@@ -34,7 +34,7 @@ def source(taken: bool, bias: int) -> Source:
     return Source(onnx.parser.parse_model(NORMALIZED), {**feeds, "b": np.ones(bias, np.float32)}, "if")
 
 
-@pytest.mark.parametrize(("bias", "status"), [(3, INVALID), (4, UNJUDGED)])
+@pytest.mark.parametrize(("bias", "status"), [pytest.param(3, INVALID, marks=pytest.mark.long), (4, UNJUDGED)])
 def test_what_no_engine_runs_is_no_finding(engines: Engines, monkeypatch: pytest.MonkeyPatch, bias, status):
     assert Judge(engines, source(True, 3)).judge(TO_16).status == OK
     monkeypatch.setattr("tests.random.verdict.complaint", lambda _: "it is broken")

@@ -25,6 +25,7 @@ def test_a_seed_draws_the_same():
     assert lines[0]
 
 
+@pytest.mark.long
 def test_a_network_that_is_read_wrong_is_found(monkeypatch):
     read = reader.read
 

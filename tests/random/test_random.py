@@ -82,6 +82,7 @@ def test_nothing_goes_wrong_with_some_models(engines: Engines, corpus: Corpus):
     assert judged > len(SEEDS) / 2, "too few conversions to say anything"
 
 
+@pytest.mark.long
 def test_a_seed_always_draws_the_same(engines: Engines, corpus: Corpus):
     drawn = [drawn_source(SEEDS[0] + 1, engines, corpus) for _ in range(2)]
     assert drawn[0] is not None

@@ -34,6 +34,7 @@ def converted(monkeypatch):
     monkeypatch.setattr(lowest, "lowest_opset", found)
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @pytest.mark.usefixtures("converted")
 def test_the_committed_table_is_current():

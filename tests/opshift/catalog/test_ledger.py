@@ -9,6 +9,7 @@ from tests.opshift.catalog import tabulate
 RUN = "python -m tests.lab endings, then opshift ledger --markdown > docs/support.md"
 
 
+@pytest.mark.long
 def test_the_committed_table_is_current():
     assert tabulate.TABLE.read_text(encoding="utf-8") == tabulate.render(), f"run: {RUN}"
 

@@ -53,6 +53,7 @@ def test_sizes_that_a_target_needs_are_asked_for(norm, npu, tmp_path, capsys):
     assert cli.main(["convert", *line, "--fix-shape", "N=4"]) == 0
 
 
+@pytest.mark.long
 def test_a_value_that_decides_an_if_is_asked_for(tmp_path, capsys):
     rates = """
         <ir_version: 8, opset_import: ["" : 16]> g (float[N,4] x, int64 rate) => (float[M,4] y) {

@@ -215,6 +215,7 @@ def test_lists_are_read_as_editors_of_any_system_keep_them(here, capsys, held):
         assert "ReduceMax" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_known_operator_that_is_not_there_is_said_and_no_error(here, capsys):
     assert cli.main(["inline", "in.onnx", "out.onnx", "--op", "ReduceL2"]) == 0
     assert "nothing to inline: the model has no ReduceL2\n" in capsys.readouterr().out

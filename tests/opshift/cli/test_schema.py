@@ -85,7 +85,9 @@ def validator(kind=""):
     return jsonschema.Draft202012Validator({**held, "anyOf": kinds})
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(typed, marks=pytest.mark.long) if typed == "targets" else typed for typed in COMMANDS]
+)
 def test_what_is_printed_follows_the_schema(here, capsys, command):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["opshift", *command.split(), "--format", "json"])

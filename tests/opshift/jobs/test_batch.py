@@ -96,6 +96,7 @@ def test_all_go_to_the_folder_under_their_own_names(here, tmp_path, capsys):
     ]
 
 
+@pytest.mark.long
 def test_a_failure_does_not_stop_the_others(here, tmp_path, capsys):
     onnx.save(joined(), here / "0.onnx")
     assert convert(sorted(here.iterdir()), tmp_path / "out") == 3

@@ -72,6 +72,7 @@ SIZED = model(
 )
 
 
+@pytest.mark.long
 def test_a_target_that_reads_no_int64_gets_none_but_constants(here: Path, capsys: pytest.CaptureFixture[str]):
     onnx.save(SIZED, "in.onnx")
     assert main(["inspect", "in.onnx", "--target", "tensorrt-8.6"]) == 0

@@ -56,6 +56,7 @@ def sample(body, opset=13, **feeds):
     return Sample("made up", ("", of.graph.node[-1].op_type), of, feeds, expected, 1e-3, 1e-6)
 
 
+@pytest.mark.long
 def test_values_with_which_no_call_runs_are_found_though_no_sample_has_them(worker, oracle):
     base = retyped.Base(sample("y = MaxPool<kernel_shape = [2], strides = [2], pads = [0, 1]>(x)", x=X), set())
     found = forms.measure_forms([base], [], lambda one: worker.run(one.task()).agrees, oracle)

@@ -78,6 +78,7 @@ def test_nan_and_rounding_agree_and_more_does_not(worker):
     assert not worker.run(task("Mul(x, x)", np.array([1.0005, 4], np.float32), rtol=1e-4)).agrees
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_what_is_measured(worker, monkeypatch):
     monkeypatch.setattr(probe, "_DERIVED", 2)  # each test of Abs ends the worker
@@ -155,6 +156,7 @@ class Sizes(OnnxRuntime):
         return super().run(feeds)
 
 
+@pytest.mark.long
 def test_sizes_empty_inputs_and_operators_of_ml_that_are_missing():
     small = Worker(f"{__name__}:Sizes")
     try:

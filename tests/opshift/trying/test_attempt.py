@@ -210,6 +210,7 @@ def test_what_cannot_be_reached_says_what_remains(here, capsys):
     assert "--try" in (here / "piece" / "command.txt").read_text()
 
 
+@pytest.mark.long
 def test_what_never_ends_is_ended(here, capsys, monkeypatch):
     monkeypatch.setitem(adapters.KNOWN, "believed", replace(BELIEVED, seconds=0.3))
     code, out = tried(capsys, "y = ThresholdedRelu(x)", "--tries", "1")

@@ -167,7 +167,9 @@ def runs(process):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-@pytest.mark.parametrize("begun", BEGUN)
+@pytest.mark.parametrize(
+    "begun", [pytest.param(name, marks=pytest.mark.long) if "backend" in name else name for name in BEGUN]
+)
 def test_nothing_is_left_of_a_process_that_is_killed(begun, tmp_path):
     said = tmp_path / "pid"
     code = f"import threading; from opshift.verification import isolation as apart\nwork = {STUBBORN.format(path=str(said))!r}\n{BEGUN[begun]}"
@@ -287,6 +289,7 @@ def threaded(library):
     return "used in a copy" if isolation._copied else "used"
 
 
+@pytest.mark.long
 def test_a_library_whose_threads_are_not_copied_is_used_afresh():
     assert isolation.call(threaded, "json") == "used"
     assert isolation.call(isolation.call, threaded, "json") == "used"

@@ -909,8 +909,8 @@ def cell(op, attributes, lengths, peepholes):
 @pytest.mark.parametrize(
     ("op", "attributes", "lengths", "peepholes"),
     [
-        ("LSTM", "", True, False),
-        ("GRU", "", True, False),
+        pytest.param("LSTM", "", True, False, marks=pytest.mark.long),
+        pytest.param("GRU", "", True, False, marks=pytest.mark.long),
         ("RNN", "", True, False),
         ("LSTM", "", False, True),
         ("RNN", ", clip = 0.25", False, False),
@@ -926,6 +926,7 @@ def test_iree_gets_no_recurrent_node_that_it_computes_otherwise(op, attributes, 
     np.testing.assert_allclose(run(result.model), run(source), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 def test_iree_refuses_lengths_where_nothing_can_replace_them():
     source = parse(cell("LSTM", "", True, False), x="float[n,2,3]", y="float[n,1,2,2]", opset=14)
     assert Goal(backend=find("iree")).run(source).model is None

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.microsoft import files as vendor_files
 from opshift.passes.rewrite import operator_files
@@ -33,6 +34,7 @@ print(json.dumps({op: sorted(files) for op, files in callers.items()}))
 """
 
 
+@pytest.mark.long
 def test_every_operator_is_registered_in_the_one_file_that_the_table_names():
     """Asked in a new interpreter, which imports every file by its path and notes who calls the registry."""
     found = json.loads(subprocess.run([sys.executable, "-c", REGISTRARS], check=True, capture_output=True).stdout)

@@ -141,7 +141,9 @@ def test_a_quantized_recurrent_operator_is_unrolled_after_it_is_replaced():
     assert ops(made).isdisjoint({"DynamicQuantizeLSTM", "Scan", "Loop"})
 
 
-@pytest.mark.parametrize(("target", "op"), [("ncnn-20261020", "CumSum"), ("iree-3.13", "CumProd")])
+@pytest.mark.parametrize(
+    ("target", "op"), [("ncnn-20261020", "CumSum"), pytest.param("iree-3.13", "CumProd", marks=pytest.mark.long)]
+)
 def test_what_a_loop_of_unknown_length_replaces_needs_sizes(target: str, op: str):
     source = model(f"y = {op}(x, a)", 26, inputs="float[N] x", outputs="float[N] y", constants="int64 a = {0}")
     with pytest.raises(opshift.Refused, match='replacement needs Scan, and the length of "x" is dynamic; try --fix'):

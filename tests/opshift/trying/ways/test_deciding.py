@@ -49,6 +49,7 @@ def test_what_is_a_scalar_or_not_known_stays(source):
     assert scalar(source, "If") == (source, [])
 
 
+@pytest.mark.long
 def test_openvino_runs_it():
     """It says "Rank of If condition input must be equal to 0 or 1", as its target file does, so that there is nothing to learn."""
     pytest.importorskip("openvino")

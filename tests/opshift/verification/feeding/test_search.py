@@ -81,12 +81,13 @@ DEMANDS = {
 UNTOLD = {("a MatMul", 27), ("strides", 27), ("a reflecting Pad", 17)}
 """Demands that errors of onnx.reference do not show, which runs opset 27 for an old onnxruntime, and a Pad by more than
 there is to reflect, for which onnxruntime before 1.25 returns what lies behind its input in memory."""
+MARKS = dict.fromkeys(UNTOLD, pytest.mark.newest) | {("windows", 17): pytest.mark.long}
 
 
 @pytest.mark.parametrize(
     ("demand", "opset"),
     [
-        pytest.param(*row, marks=[pytest.mark.newest] if row in UNTOLD else [])
+        pytest.param(*row, marks=MARKS.get(row, ()))
         for row in pairs.in_turn(DEMANDS, [17, 27])  # onnxruntime runs it, or the reference
     ],
 )

@@ -92,7 +92,7 @@ def doubles():
     return np.concatenate([special, ends, rng.normal(size=24) * 10.0 ** rng.uniform(-290, 290, 24)])
 
 
-@pytest.mark.parametrize("target", [9, 8, 7])
+@pytest.mark.parametrize("target", [9, 8, pytest.param(7, marks=pytest.mark.long)])
 def test_doubles_are_exact(target):
     values = doubles()
     a, b, n = values[:, None], values, len(values)

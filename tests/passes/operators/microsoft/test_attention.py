@@ -174,7 +174,7 @@ def test_what_cannot_be_said_is_refused():
     check_refused([Call("MultiHeadAttention", (x, x), (True,), {"num_heads": N})], "without value")
 
 
-@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("past", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_attention_of_integers(past):
     rng, keys = np.random.default_rng(2), S + P if past else S
     made = []

@@ -70,7 +70,7 @@ def operands(feeds):
     [
         ((1, 1, 4, 4), (1, 1, 2, 2), (3, 3), False, False, {}),
         ((2, 4, 5, 6), (6, 2, 3, 2), (3, 3), True, True, {"group": 2, "parts": 2, "pads": [1, 0, 0, 1], "strides": [1, 2], "dilations": [2, 3]}),
-        ((2, 4, 5, 5), (2, 4, 3, 3), (5, 5), True, False, {"parts": 4, "pads": [1, 1, 1, 1]}),
+        pytest.param((2, 4, 5, 5), (2, 4, 3, 3), (5, 5), True, False, {"parts": 4, "pads": [1, 1, 1, 1]}, marks=pytest.mark.long),
         ((1, 6, 3, 1), (3, 2, 1, 1), (3, 1), False, True, {"group": 3, "parts": 2}),
     ],
 )  # fmt: skip
