@@ -21,7 +21,7 @@ def sample(published: list[Case]) -> list[Case]:
 
 @pytest.mark.parametrize("target", range(7, schemas.latest() + 1))
 def test_no_sampled_case_goes_wrong(sample: list[Case], target: int):
-    verdicts = [judge(case, target) for case in (sample if pairs.whole else sample[target % 4 :: 4])]
+    verdicts = [judge(case, target) for case in (sample if pairs.whole else sample[target % 8 :: 8])]
     bad = [
         f"{v.case} ({v.release}) {v.source}->{target} {v.status}: {v.why}"
         for v in verdicts
@@ -43,7 +43,7 @@ def test_no_expanded_operator_of_a_sampled_case_goes_wrong(sample: list[Case]):
 def test_nothing_goes_wrong_however_deep_operators_are_expanded(sample: list[Case], part: int):
     """What an expansion is made of is expanded as well, again and again, until there is no definition or a refusal."""
     judged = []
-    for case in sample[part::4]:
+    for case in pairs.some(sample[part::4], 2):
         denied: set[str] = set()
         more = case.ops & expandable()
         while more:

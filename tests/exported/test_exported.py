@@ -43,7 +43,13 @@ def complaints(exports: Iterable[store.Export]) -> Iterator[str]:
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("framework", pairs.some(store.frameworks()[::-1], 2))
+@pytest.mark.parametrize(
+    "framework",
+    [
+        pytest.param(name, marks=pytest.mark.long) if name == "transformers" else name
+        for name in pairs.some(store.frameworks()[::-1], 2)
+    ],
+)
 def test_exports_compute_what_their_framework_does_at_every_opset(framework: str):
     found = list(complaints(store.sample(framework)))
     assert not found, "\n".join(found)

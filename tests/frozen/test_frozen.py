@@ -31,7 +31,7 @@ def test_frozen_cases_reach_what_they_reached(opset: int):
     recorded = store.read_reach()[opset]
     kept = {OK, UNJUDGED} if store.older_engine() else {OK}
     complaints = []
-    for case in pairs.some(store.read(opset), 2):
+    for case in pairs.some(store.read(opset), 4):
         reached = recorded[case.name]
         for target in sampled(case, reached):
             verdict = judge(case, target)

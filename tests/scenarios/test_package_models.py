@@ -39,7 +39,7 @@ def test_the_package_has_them_all():
     assert len(LIGHT) == 9
 
 
-@pytest.mark.parametrize(("path", "target", "others"), list(turns(SMALL, OPSETS)))
+@pytest.mark.parametrize(("path", "target", "others"), pairs.some(list(turns(SMALL, OPSETS)), 3))
 def test_small_models(path, target, others, tmp_path):
     converted(path, target, tmp_path)
     for other in others:

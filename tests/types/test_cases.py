@@ -20,13 +20,13 @@ def marked(*, bfloat16=False):
         yield pytest.param(case, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("case", pairs.some([*marked()], 4))
+@pytest.mark.parametrize("case", pairs.some([*marked()], 8))
 def test_float16(case):
     converted = opshift.convert_version(case.model, types="float16")
     assert judge.judge(case, converted).wrong == ()
 
 
-@pytest.mark.parametrize("case", pairs.some([*marked(bfloat16=True)], 4))
+@pytest.mark.parametrize("case", pairs.some([*marked(bfloat16=True)], 8))
 def test_bfloat16_at_opset_22(case):
     converted = opshift.convert_version(case.model, max(case.opset, 22), types="bfloat16")
     assert judge.judge(case, converted, judge.BFLOAT16).wrong == ()

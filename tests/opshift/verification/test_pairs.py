@@ -23,7 +23,7 @@ def test_no_pair_is_named_twice():
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
-@pytest.mark.parametrize(("row", "way"), pairs.some([*known()], 6))
+@pytest.mark.parametrize(("row", "way"), pairs.some([*known()], 9))
 def test_known_pairs(row: Row, way: str):
     before, after = (Side(model) for model in row.models())
     grade = row.grade if way == CONVERT else "close"
@@ -32,7 +32,7 @@ def test_known_pairs(row: Row, way: str):
     assert found.status == expected, (found.tensor, found.why, found.remarks, found.regions)
 
 
-@pytest.mark.parametrize("case", pairs.some([*cases()], 4), ids=lambda case: case.pair.name)
+@pytest.mark.parametrize("case", pairs.some([*cases()], 6), ids=lambda case: case.pair.name)
 def test_pairs_of_the_lab(case: Case):
     before, after = (Side(model) for model in case.pair.models())
     found = verify_sides(before, after, grade="close")

@@ -9,6 +9,7 @@ from opshift.passes.analysis.inferring import model_inference
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model.types import dims_of, has_shape
 
+from tests import pairs
 from tests.exported import store
 from tests.support import model
 
@@ -16,7 +17,7 @@ from tests.support import model
 @pytest.mark.parametrize("framework", store.frameworks())
 def test_what_nodes_tell_is_what_inference_finds(framework: str) -> None:
     told = 0
-    for export in store.sample(framework)[::8]:
+    for export in pairs.some(store.sample(framework)[::8], 2):
         bare = onnx.ModelProto()
         bare.CopyFrom(export.model)
         del bare.graph.value_info[:]  # of which some are wrong

@@ -47,7 +47,7 @@ def modernized(export):
     return raised.model, fold.attempt(raised.model)
 
 
-@pytest.mark.parametrize("name", pairs.some(list(EXPORTS), 6))
+@pytest.mark.parametrize("name", pairs.some(list(EXPORTS), 12))
 def test_a_folded_model_computes_what_its_framework_did(name):
     export = EXPORTS[name]
     raised, result = modernized(export)
@@ -61,7 +61,7 @@ def test_a_folded_model_computes_what_its_framework_did(name):
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", WRITTEN_OUT)
+@pytest.mark.parametrize("name", pairs.some(list(WRITTEN_OUT), 2))
 def test_operators_are_found_as_often_as_the_architecture_has_them(name):
     _, result = modernized(EXPORTS[name])
     found = {op: count for (_, op), count in result.after.items() if op in WRITTEN_OUT[name]}

@@ -143,7 +143,7 @@ def test_what_was_changed_folds_only_where_it_computes_the_same(call):
     op = ("", re.split(r"\W", call)[0])
     ops = None if op in families.FAMILIES else [op]
     chance, draw, base, folded = random.Random(call), np.random.default_rng(0), expanded(call), 0
-    for _ in pairs.some(range(30), 2):
+    for _ in pairs.some(range(30), 3):
         changed = ModelProto()
         changed.CopyFrom(base)
         for change in chance.choices(CHANGES, k=chance.choice([1, 1, 2])):

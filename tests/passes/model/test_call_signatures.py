@@ -14,6 +14,7 @@ from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import bodies
 
+from tests import pairs
 from tests.frozen import store
 from tests.support import model
 
@@ -102,7 +103,7 @@ def test_every_call_that_is_not_legal_is_named() -> None:
 @pytest.mark.parametrize(("opset", "target"), [(13, 18), (18, 13), (18, 11), (10, 18), (20, 17), (24, 7)])
 def test_a_census_of_what_was_converted_walks_over_what_changed_alone(opset: int, target: int) -> None:
     compared = 0
-    for case in store.read(opset):
+    for case in pairs.some(store.read(opset), 2):
         result = convert.attempt(case.model, {"": target})
         if result.model is not None:
             counted = Counter((node.domain, node.op_type) for body in bodies(result.model) for node in body.node)

@@ -15,6 +15,7 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 
 from openvino import opset13 as op  # noqa: E402
 
+from tests import pairs  # noqa: E402
 from tests.passes.openvino.computing import BOXES  # noqa: E402
 from tests.passes.openvino.networks import C, drawn, ints, made, network, of_any_size  # noqa: E402
 
@@ -84,7 +85,7 @@ DETECTED = {
 }
 
 
-@pytest.mark.parametrize("name", DETECTED)
+@pytest.mark.parametrize("name", pairs.some(list(DETECTED), 2))
 def test_what_is_detected(name, tmp_path):
     build, feeds = detected(**DETECTED[name])
     found = check(build, feeds, tmp_path)

@@ -108,7 +108,7 @@ def test_published_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("opset", [13, 17, 18, 20, 22, 23])
 def test_expanded_cases(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
-    for case in pairs.some(store.read(opset), 3):
+    for case in pairs.some(store.read(opset), 6):
         op = ("", case.model.graph.node[0].op_type)
         if convert.attempt(case.model, {"": opset}, ops=[op]).model is not None:
             check_replayed(four_times(case.model), opset, monkeypatch, least=0, ops=[op])
@@ -233,7 +233,7 @@ def test_a_few_calls_of_a_kind_are_done_by_the_steps(
 @pytest.mark.parametrize("opset", [9, 11, 13, 17, 20])
 def test_what_is_claimed_is_named_with_replay_and_without(opset: int) -> None:
     claimed = 0
-    for case in pairs.some(store.read(opset)[::6], 2):
+    for case in pairs.some(store.read(opset)[::6], 4):
         source = four_times(behind_claims(case.model))
         assert not list(differences(case.name, source))
         claimed += any(change.how == TAKEN for change in convert.attempt(source, {"": 7}).changes)

@@ -119,8 +119,8 @@ def check(
 ) -> int:
     """How many of the calls the kernel runs, which are inlined at the opsets and compute the same there.
 
-    Each is at every opset with `--whole`, else as few as show each pair of an option and another or an opset. The inputs
-    with an index in `held` are initializers. Shapes are known at the first opset, and have symbols at others.
+    Each is at every opset with `--whole`, else as few as show each option and each opset. The inputs with an index in
+    `held` are initializers. Shapes are known at the first opset, and have symbols at others.
     Differences are judged as those of a model of this grade are; integers may be so many `steps` apart.
     """
     running = dict(_running(list(made), held, opset))
@@ -173,7 +173,7 @@ def _needed(made: Sequence[Call], rows: list[tuple[int, int]]) -> list[tuple[int
     values = pairs.numbered([dict(enumerate([*options[index], target])) for index, target in rows])
     if pairs.whole or len(values[0]) < 3:
         return rows
-    return [rows[index] for index in sorted(pairs.cover(values, 2))]
+    return [rows[index] for index in sorted(pairs.cover(values, 1))]
 
 
 def _options(call: Call, inputs: int) -> Iterator[str]:
