@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Reshaped all axes from axis on into one, over which Softmax ran before opset 13")
+@says("Reshaped all axes from axis on into one, over which it ran before opset 13")
 def over_one_axis(node: Node) -> Replacement:
     axis = node.attributes.get("axis", 1)
     if axis == -1:
@@ -52,7 +52,7 @@ def _flatten_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) ->
     return unless_empty(node, lambda build: _flatten(node, build, axis, open_sizes=open_sizes), "normalized")
 
 
-@says("Transposed so that the axis of Softmax is the last one")
+@says("Transposed so that the axis is the last one")
 def over_all_axes_from(node: Node) -> Replacement:
     axis = node.attributes.get("axis", -1)
     if axis == -1:

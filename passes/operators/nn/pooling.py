@@ -276,7 +276,7 @@ def _power(node: Node, x: str, p: int) -> str:
     return x if p == 1 else str(build.Pow(x, build.constant(float(p), node.elem_type())))
 
 
-@says("Made the attribute p of LpPool an integer; replaced a fractional p by the definition")
+@says("Made the attribute p an integer; replaced a fractional p by the definition")
 def whole_p(node: Node) -> Replacement:
     if node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
         node.attributes.pop("pads", None)  # which runtimes do not read, but inference, which begins here
@@ -310,7 +310,7 @@ def _fractional(node: Node, p: float) -> str:
     return str(build.Pow(total, build.constant(1 / p, elem_type), broadcast=1))
 
 
-@says("Made the attribute p of LpPool a float")
+@says("Made the attribute p a float")
 def p_as_float(node: Node) -> None:
     if "p" in node.attributes:
         node.attributes["p"] = float(node.attributes["p"])

@@ -13,7 +13,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined,
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced mode CRD of DepthToSpace by reordering the channels for DCR")
+@says("Replaced mode CRD by reordering the channels for DCR")
 def channels_to_depth_first(node: Node) -> None:
     if _drop_mode(node):
         blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
@@ -22,7 +22,7 @@ def channels_to_depth_first(node: Node) -> None:
         node.set_input(0, _turn(node, node.input(0), channels, [-1, blocks]))
 
 
-@says("Replaced mode CRD of DepthToSpace by reordering the channels for DCR")
+@says("Replaced mode CRD by reordering the channels for DCR")
 def channels_from_depth_first(node: Node) -> Replacement:
     if not _drop_mode(node):
         return None
