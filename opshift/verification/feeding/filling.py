@@ -160,10 +160,10 @@ class _Drawn:
 
         count, fallback, compared = math.prod(shape), self.choice.fallback, self.meanings.compared.get(self.name, ())
         turn = self.choice.turn % (len(compared) + 1)
+        if count == 1 and turn < len(compared) and meaning in ("", "mask"):
+            return np.array(compared[turn])
         if fallback in ("ones", "sizes", "zeros"):
             meaning = fallback
-        elif count == 1 and turn < len(compared) and meaning in ("", "mask"):
-            return np.array(compared[turn])
         if meaning == "axes":  # the first ones, the last ones, and those from the second one on
             return (np.arange(count), -1 - np.arange(count), 1 + np.arange(count))[self.choice.seed % 3]
         if meaning == "sizes":

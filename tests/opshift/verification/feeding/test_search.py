@@ -121,6 +121,13 @@ def test_each_constant_that_an_input_is_compared_with_has_its_turn():
     assert [held["x"][1] % size for held, size in ((first, 512), (second, 320), (third, 512))] == [0, 0, 0]
 
 
+def test_sizes_are_looked_for_before_other_numbers():
+    """The other branch takes any size, and the number 1."""
+    source = model(RATES.replace("Reshape(x, t)", "Exp(x)"), 17, inputs="float[N,T] x, int64 rate", outputs="float[A,B] y", constants=HELD)  # fmt: skip
+    first = opshift.verify(source, source).inputs[0]
+    assert (first["rate"], first["x"][1] % 512) == (16000, 0)
+
+
 def test_what_differs_behind_a_constant_is_seen():
     """No random number would be 16000."""
     body = "c = Equal(rate, r) f = Cast<to=1>(c) {} y = Add(x, g)"
