@@ -11,11 +11,16 @@ by `ANYWAY` times the noise whatever the cap. Where noise is known, it is `UNITS
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
+from onnx import numpy_helper
 
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, copy_model
+from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, replace
 from opshift.verification.precision import unit
 from opshift.verification.tolerances import Tolerance
@@ -428,4 +433,26 @@ def move_by_rounding(value: Any, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     unit = 2 * half_unit(value.dtype)
     with np.errstate(all="ignore"):
-        return (value * (1 + unit * rng.choice([-1.0, 1.0], value.shape))).astype(value.dtype)
+        moved = value * (1 + unit * rng.choice([-1.0, 1.0], value.shape))
+    return np.asarray(moved, value.dtype)  # also of a single number, of which numpy makes no array
+
+
+_WIDEST = 1 << 26
+"""Elements of weights that are moved by a rounding, at most."""
+
+
+def move_weights(model: ModelProto, seed: int) -> ModelProto:
+    """Copy a model with its float weights moved by one rounding, as far as they are in memory.
+
+    Runs if outputs differ by more than rounding of their type.
+    """
+    moved = copy_model(model)
+    for body in bodies(moved):
+        constants = (attribute.t for node in body.node if node.op_type == "Constant" for attribute in node.attribute)
+        for tensor in (*(body.initializer if isinstance(body, GraphProto) else ()), *constants):
+            floats = (TensorProto.FLOAT, TensorProto.FLOAT16)
+            is_here = tensor.data_type in floats and not tensor_data.is_stored(tensor)
+            if is_here and 4 < math.prod(tensor.dims) < _WIDEST:
+                value = move_by_rounding(numpy_helper.to_array(tensor), seed)
+                tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return moved

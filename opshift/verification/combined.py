@@ -22,11 +22,8 @@ from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.proof import CAPTURED, Failure, Manner, Prover
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
-from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Verification
 from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
-
-_ROUNDS = 3
-"""How often names that turn out to mean other values are given up, and the parts around them compared as one."""
 
 
 def verify_sides(
@@ -99,7 +96,7 @@ def _with_regions(
     findings = prover.prove(_find_retyped(before, after), drawn=promise)
     first = prover.failures
     if not promise and not whole.is_different:
-        findings = _give_up_names(prover, findings, bodies[1].outputs)
+        findings = prover.give_up_names(findings)
     failures = prover.failures
     remarks = [
         *remarks,
@@ -154,22 +151,6 @@ def _find_retyped(before: Side, after: Side) -> set[str]:
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
     names = (name for node in before.model.graph.node for name in node.output if name)
     return {name for name in names if scope.elem_type(name) in gone}
-
-
-def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
-    """If values of one name differ, merge the regions around that name and compare again; at last without any name.
-
-    Only for models that opshift did not make, where equal names may be chance.
-    """
-    rejected: set[str] = set()
-    for turn in range(_ROUNDS):
-        differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
-        if not differing:
-            break
-        is_inside = turn + 1 < _ROUNDS and not differing.issubset(outputs)
-        rejected |= (differing if is_inside else prover.landmarks).difference(outputs)
-        findings = prover.prove(rejected, drawn=False)
-    return findings if prover.failures else prover.prove(rejected)
 
 
 def _add_first_difference(

@@ -223,7 +223,7 @@ def list_measurements(found: Verification) -> list[str]:
         lines.append("the outputs of the whole models are the same")
     elif is_inside and not found.engine:
         lines.append("the outputs of the whole models were not compared")
-    elif found.equal and not found.engine and found.regions:
+    elif found.equal and found.regions:
         worst_region = max(found.regions, key=lambda region: region.difference)
         if worst_region.difference:
             said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"

@@ -12,7 +12,7 @@ from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
@@ -453,40 +453,14 @@ class OutputJudge:
                 self._forms = []
                 for seed in range(2):
                     with suppress(EngineError):
-                        self._forms.append(
-                            self._wrap(replace(self._before, model=_move_weights(self._before, seed)).open().run)
-                        )
+                        moved = replace(self._before, model=bounds.move_weights(self._before.model, seed))
+                        self._forms.append(self._wrap(moved.open().run))
             for seed, run in enumerate(self._forms):
                 fed = {name: bounds.move_by_rounding(value, seed) for name, value in given.items()}
                 with suppress(EngineError):
                     runs.append(tuple(run(fed)))
             self._moved[id(given)] = runs
         return self._moved[id(given)]
-
-
-_WIDEST = 1 << 26
-"""Elements of weights that are moved by a rounding, at most."""
-
-
-def _move_weights(side: Side, seed: int) -> ModelProto:
-    """Move the float weights of a model by one rounding, as far as they are in memory.
-
-    Runs if outputs differ by more than rounding of their type.
-    """
-    from onnx import numpy_helper
-
-    model = copy_model(side.model)
-    for body in bodies(model):
-        for tensor in body.initializer if isinstance(body, GraphProto) else ():
-            floats = (TensorProto.FLOAT, TensorProto.FLOAT16)
-            if (
-                tensor.data_type in floats
-                and not tensor_data.is_stored(tensor)
-                and 4 < math.prod(tensor.dims) < _WIDEST
-            ):
-                value = bounds.move_by_rounding(numpy_helper.to_array(tensor), seed)
-                tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
-    return model
 
 
 # --- models that no engine runs -------------------------------------------------------------------------------

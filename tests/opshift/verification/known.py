@@ -495,6 +495,7 @@ _TAP[:, :, 2, 2] *= -1
 
 _CHAIN = "{} a = Tanh(d) b = {}(a) c = Tanh(b) e = Tanh(c) y = Neg(e)"
 _SHIFTED_CHAIN = "{} b = Tanh(a) c = {}(b) e = Tanh(c) f = Tanh(e) y = Neg(f)"
+_TAKEN = "s = ReduceSum<keepdims = 0>(x) z = Equal(s, s) y = If(z) <then_branch = t () => (float[A,8] v) {%s}, else_branch = e () => (float[B,8] u) {u = Neg(x)}>"
 _INNER = "s = ReduceSum<keepdims = 0>(x) z = Less(s, s) y = If(z) <then_branch = t () => (float[A,B] v) {v = Exp(%s)}, else_branch = e () => (float[C,D] u) {u = Neg(x)}>"
 
 PLACES = [
@@ -516,6 +517,8 @@ PLACES = [
     Row("names that are shifted behind a change", EQUAL, _CHAIN.format("d = Add(x, x)", "Tanh"), _SHIFTED_CHAIN.format("a = Sum(x, x)", "Tanh"), ways=(VERIFY,)),
     Row("a change among names that are shifted", DIFFERENT, _CHAIN.format("d = Add(x, x)", "Tanh"), _SHIFTED_CHAIN.format("a = Sum(x, x)", "Softsign"), ways=(VERIFY,)),
     Row("names that are shifted in front of a branch", EQUAL, "a = Tanh(x) b = Tanh(a) " + _INNER.replace("%s", "b"), "b = Tanh(x) c = Tanh(b) " + _INNER.replace("%s", "c"), ways=(VERIFY,), **_OPEN),
+    Row("names that are shifted in a branch", EQUAL, _TAKEN % "a = Tanh(x) b = Exp(a) v = Neg(b)", _TAKEN % "b = Tanh(x) a = Exp(b) v = Neg(a)", ways=(VERIFY,)),
+    Row("a change among names that are shifted in a branch", DIFFERENT, _TAKEN % "a = Tanh(x) b = Exp(a) v = Neg(b)", _TAKEN % "b = Softsign(x) a = Exp(b) v = Neg(a)", ways=(VERIFY,)),
     Row("Tanh by Sigmoid, which is less exact for small numbers", EQUAL, "a = Sin(x) b = Tanh(a) y = Neg(b)", "a = Sin(x) d = Add(a, a) s = Sigmoid(d) t = Add(s, s) b = Sub(t, one) y = Neg(b)", constants="float one = {1}", ways=(VERIFY,)),
     Row("a size that is written in", EQUAL, "r = Slice(x, s, e, a, t) y = Neg(r)", "r = Gather<axis = 3>(x, i) y = Neg(r)", inputs="float[1,1,512,512] x", outputs="float[1,1,512,256] y", grade="exact",
         tensors={"s": np.array([0]), "e": np.array([512]), "a": np.array([3]), "t": np.array([2]), "i": np.arange(0, 512, 2)}),

@@ -346,6 +346,13 @@ def test_moving_by_a_rounding(dtype):
     assert (bounds.move_by_rounding(value, 1).astype(float) != moved.astype(float)).any()
 
 
+def test_a_single_number_that_is_moved_is_an_array():
+    """Engines take no other, and without it the bound would be 128 times as wide."""
+    moved = bounds.move_by_rounding(np.array(1.5, np.float32), 0)
+    assert isinstance(moved, np.ndarray)
+    assert (moved.dtype, moved.shape, 0 < abs(moved - 1.5) < 1e-6) == (np.float32, (), True)
+
+
 @pytest.mark.parametrize("value", [np.array([1]), np.zeros(0, np.float32), None, [A], np.array(["a"], object)])
 def test_what_cannot_be_moved_stays(value):
     assert bounds.move_by_rounding(value, 0) is value

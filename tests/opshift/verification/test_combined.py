@@ -8,7 +8,7 @@ from onnx import TensorProto
 from opshift.passes.model import tensor_data
 
 import opshift
-from opshift.verification import combined
+from opshift.verification import proof
 from opshift.verification.combined import verify_sides
 from opshift.verification.feeding.asked import read_options
 from opshift.verification.parts import rename_values
@@ -233,7 +233,7 @@ def test_names_are_given_up_so_often_at_most(monkeypatch):
         "d = Sum(x, x) b = Exp(d) a = Neg(b) c = Sin(a) y = Identity(c)",
     )
     assert verify(*pair).status == "equal"
-    monkeypatch.setattr(combined, "_ROUNDS", 0)
+    monkeypatch.setattr(proof, "_ROUNDS", 0)
     assert verify(*pair).status == "different"
 
 
@@ -269,3 +269,23 @@ def test_transforms_of_any_length(body, outputs, factor, status):
     for promise in (True, False):
         found = verify_sides(Side(source), Side(result), grade="close", promise=promise)
         assert found.status == status, (promise, found.tensor, found.why, found.remarks)
+
+
+@pytest.mark.parametrize(("held", "status"), [(100, "equal"), (99, "different")])
+def test_weights_of_a_branch_are_rounded_as_well(held, status):
+    """A sum of them is small beside them, and what is fed does not move it."""
+    drawn = np.random.default_rng(0).normal(size=(2, 64)).astype(np.float32)
+    drawn[1, 0] = (0.001 - drawn[0, 1:] @ drawn[1, 1:]) / drawn[0, 0]
+    v, w = (f"Constant<value = float[64] {{{', '.join(f'{number:.9f}' for number in row)}}}>()" for row in drawn)
+    branches = [
+        f"v = {v} w = {w} p = Mul(v, w) a = ReduceSum<keepdims=0>(p) t = Add(f, a)",
+        f"v = {v} w = {w} q = Mul(v, k) o = Mul(q, w) r = ReduceSum<keepdims=0>(o) a = Div(r, h) t = Add(f, a)",
+    ]
+    texts = [
+        f"e = ReduceMax<keepdims=0>(x) f = Mul(e, tiny) c = Greater(e, low) y = If(c) <then_branch = b () => (float t) {{ {body} }}, "
+        "else_branch = d () => (float u) { u = Neg(f) }>"
+        for body in branches
+    ]
+    constants = f"float tiny = {{1e-9}}, float low = {{-1e9}}, float k = {{100}}, float h = {{{held}}}"
+    found = verify(*texts, constants=constants, outputs="float y")
+    assert found.status == status, str(found)
