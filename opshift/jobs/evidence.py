@@ -34,14 +34,14 @@ def write(
     how: dict[str, Any],
     wanted: Asked,
 ) -> AbstractContextManager[None]:
-    """Write the evidence of a proof, to enclose what puts the proved model in its place: there are both, or neither.
+    """Write the evidence of a proof as a context: its body puts the model in its place, so that both exist or neither.
 
     Args:
         path: the file to write.
         before, after: the digests of the models.
-        found: what the proof found.
-        how: `promise` and the other options of `verify_apart`, or `exact` of `compare_models`.
-        wanted: what the user said of inputs, once they are read; the record holds them.
+        found: the result of the proof.
+        how: the options of `verify_apart`, such as `promise`; or `exact` of `compare_models`.
+        wanted: the user's options about inputs, with the inputs already read; the record holds them.
 
     Raises:
         CannotWrite: it cannot be written.
@@ -87,7 +87,7 @@ def read_evidence(path: str) -> dict[str, Any]:
 
 
 def read_asked(evidence: dict[str, Any]) -> Asked:
-    """Read what the user said of inputs, engines and tolerances. Used when `verify` repeats a proof."""
+    """Read the options about inputs, engines and tolerances. Used when `verify` repeats a proof."""
     from opshift.verification.feeding.asked import Asked
     from opshift.verification.tolerances import Tolerance
 

@@ -138,11 +138,11 @@ class Deviation:
 
     @property
     def holds(self) -> bool:
-        """Whether it moves as far as it may at most."""
+        """Tell whether the output moves no further than allowed."""
         return self.error <= self.allowed
 
     def join(self, other: Deviation) -> Deviation:
-        """Combine what was seen in two runs into one deviation."""
+        """Combine the deviations of two runs."""
         return replace(
             self,
             noise=self.noise + other.noise,
@@ -158,13 +158,13 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was seen.
+    """The result of measuring a change of types.
 
     Attributes:
-        types: what is asked, with ranges, and with what has to keep its type.
-        deviations: of each output of the result.
-        runs: how many forms of the model were run.
-        why: why nothing was seen.
+        types: the wanted types, with the ranges of values, and the nodes that have to keep their types.
+        deviations: how far each output moves.
+        runs: how many models were run, each with other types.
+        why: why nothing was measured.
     """
 
     types: Types
@@ -174,15 +174,15 @@ class Measured:
 
     @property
     def holds(self) -> bool:
-        """Whether all outputs move as far as they may at most."""
+        """Tell whether no output moves further than allowed."""
         return all(each.holds for each in self.deviations)
 
 
 def measure(side: Side, types: Types, wanted: Asked) -> Measured:
-    """Run the model to see the ranges of its values, and find nodes that must keep their type so that outputs stay
-    within the allowed deviation.
+    """Run the model to see the ranges of its values, and find nodes that must keep their types so that outputs move no
+    further than allowed.
 
-    It runs in a process of its own, as a model may crash an engine. Called by `--types` before types change.
+    Runs before types change, in a process of its own, as a model may crash an engine.
     """
     size = sum(map(tensor_data.nbytes, side.model.graph.initializer))
     if size > MOST and not (wanted.runs or wanted.sets):
@@ -196,7 +196,7 @@ def measure(side: Side, types: Types, wanted: Asked) -> Measured:
 
 
 def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
-    """Do the work of `measure`, in its process: see ranges on some inputs, then settle types on other ones."""
+    """Do the work of `measure`, in its process: see ranges on some inputs, then choose types on other ones."""
     isolation.end_after(_SECONDS)
     quietly = replace(wanted, save=None, smooth=True)
     progress.tell("see the ranges of values")
@@ -233,7 +233,7 @@ def _compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured
 
 
 def _without_bfloat16(side: Side) -> Side:
-    """A model that takes or returns bfloat16, which numpy does not have, in float32 with each value rounded."""
+    """Simulate a model with bfloat16 inputs or outputs in float32 with rounding, as numpy has no bfloat16."""
     graph = side.model.graph
     if all(value.type.tensor_type.elem_type != T.BFLOAT16 for value in (*graph.input, *graph.output)):
         return side
@@ -274,7 +274,7 @@ Run = tuple[dict[str, Any], list[Any]]
 
 
 class _Looked(NamedTuple):
-    """What was seen of a model, what it ran on, and the nodes that round to other steps where numbers are rounded."""
+    """The ranges of values, the runs, and the nodes that would round to other steps if their inputs were rounded."""
 
     seen: Seen
     runs: list[Run]
@@ -282,7 +282,7 @@ class _Looked(NamedTuple):
 
 
 def _observe(side: Side, types: Types, wanted: Asked) -> _Looked:
-    """Run the source to see the ranges of all values, and which decisions (ArgMax, comparisons) change once their
+    """Run the source to see the ranges of all values, and which decisions (ArgMax, comparisons) change if their
     inputs are rounded.
     """
     names = _list_watched(side.model)
@@ -337,11 +337,9 @@ def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
 
 
 def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
-    """Whether the rounded output of a node, such as Round, is used as a number, and not as an index or a condition.
+    """Tell whether the output of a node that rounds, such as Round, is used as a number, not as an index or condition.
 
-    Asked for each deciding node.
-
-    Such a node is judged by what it costs at the outputs, not by how many of its decisions change.
+    Such a node is judged by how far outputs move, not by how many of its decisions change.
     """
     if node.op_type in _STEPPING:
         return True
@@ -659,9 +657,10 @@ class _Settling:
 
 
 def _combine(runs: Sequence[Deviation]) -> Deviation:
-    """Combine what was seen of an output in several runs, each of which counts alike.
+    """Combine the deviations of an output in several runs, so that each run counts alike.
 
-    Loud outputs of one run would hide the error of quiet ones. One much quieter than others is measured by those.
+    Else a run with large numbers would hide the error of one with small numbers. The error of a run with much smaller
+    numbers than the others is relative to the others.
     """
     joined = functools.reduce(Deviation.join, runs)
     if joined.counted or not joined.signal:
@@ -672,7 +671,7 @@ def _combine(runs: Sequence[Deviation]) -> Deviation:
 
 
 def _find_sigmoids(model: ModelProto) -> set[str]:
-    """Find the outputs that Sigmoid makes, in whatever order its numbers are returned."""
+    """Find the outputs that Sigmoid computes; operators that only move values may follow it."""
     makers = {name: node for node in model.graph.node for name in node.output}
     found: set[str] = set()
     for value in model.graph.output:
@@ -685,7 +684,7 @@ def _find_sigmoids(model: ModelProto) -> set[str]:
 
 
 def _noise(found: Sequence[Deviation]) -> float:
-    """Square the largest deviation, as a share of what is allowed: 1 is the limit. Noise of parts adds up."""
+    """Square the largest deviation relative to what is allowed: the limit is 1. The noise of parts adds up."""
     return max((each.error / each.allowed for each in found), default=0.0) ** 2
 
 
@@ -728,7 +727,7 @@ def _spell_share(share: float) -> str:
 
 
 def _divide(names: Sequence[str], count: int) -> list[list[str]]:
-    """Divide a list of names into so many runs of neighbours."""
+    """Divide a list of names into so many consecutive pieces."""
     size = max(math.ceil(len(names) / count), 1)
     return [list(names[start : start + size]) for start in range(0, len(names), size)]
 
@@ -742,10 +741,10 @@ def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
 
 
 def _run_masked(side: Side, masks: Sequence[str], runs: Sequence[Run]) -> list[Run]:
-    """Run the model with rows of its masks that are left out wholly, partly and not at all, in turn.
+    """Run the model with masks whose rows hide everything, a part and nothing.
 
-    Drawn masks leave out nothing, or the second half of a row. Only where nothing is left does softmax show whether the
-    number that took the place of -1e9 is large enough. Ones leave out a row where a mask tells what to leave out.
+    Random masks hide nothing or half of a row. But only in a row that hides everything does Softmax show whether the
+    number that replaced -1e9 is large enough. Some masks hide where they are 1, others where they are 0.
     """
     import numpy as np
 
@@ -764,7 +763,7 @@ def _run_masked(side: Side, masks: Sequence[str], runs: Sequence[Run]) -> list[R
 
 
 def _masks(model: ModelProto) -> tuple[str, ...]:
-    """List the inputs that are masks: by their meaning, and truth values."""
+    """List the inputs that are masks by their use in the model, and all boolean inputs."""
     types = {value.name: value.type for value in model.graph.input}
     known = meanings(model, types).of
     return tuple(
@@ -787,7 +786,7 @@ def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dic
 
 
 def deviation(name: str, expected: Any, actual: Any, allowed: float, unseen: float = 0.0) -> Deviation:
-    """Measure how far one output moved in one run; differences up to `unseen` are none."""
+    """Measure how far one output moved in one run; differences up to `unseen` do not count."""
     import numpy as np
 
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):

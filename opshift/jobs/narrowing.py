@@ -1,4 +1,4 @@
-"""Other element types: what is seen of values decides where, and outputs may move no further than allowed."""
+"""Change element types (`--types`): measured ranges decide where, and outputs may move no further than allowed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Narrowed:
 
     Attributes:
         base: the model before its types were changed.
-        types: what was asked, and what was seen.
-        measured: how far outputs move; None where nothing was run.
+        types: the wanted types, with the measured ranges.
+        measured: how far outputs move; None if nothing was run.
     """
 
     base: ModelProto
@@ -45,12 +45,12 @@ def narrow(
     folder: str | None,
     wanted: Asked,
 ) -> tuple[Result, Narrowed | None]:
-    """Do all else that is asked, look at the values in a run, and change types where the outputs hold.
+    """Apply all other stages, run the result to measure its values, and change types where outputs allow it.
 
-    This is `--types` with a measurement.
+    Runs for `--types`, unless `--no-verify` forbids to run the model.
     """
     types = goal.types.find_in(source) if goal.types is not None else None
-    if types is not None and not types.narrows:  # which goes first: what is reached then may lack narrower types
+    if types is not None and not types.narrows:  # widening goes first: an old opset may lack the narrow types
         return attempt(replace(goal, types=types), None), Narrowed(source, types)
     base = attempt(replace(goal, types=None), None)
     if base.model is None or types is None:
@@ -60,8 +60,9 @@ def narrow(
     if types.of_integers:
         types = replace(types, given=wanted.ranges, bounds=_at_bounds(base.model, wanted))
         return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
-    if any(target == TensorProto.BFLOAT16 for target in types.mapping.values()):  # which most operators take from 22 on
-        refused = change(base.model, replace(types, seen=Seen()), folder, demanded=True)  # whatever a run would show
+    if any(target == TensorProto.BFLOAT16 for target in types.mapping.values()):
+        # most operators take bfloat16 from opset 22 on only, so try without the ranges of a run first
+        refused = change(base.model, replace(types, seen=Seen()), folder, demanded=True)
         if refused.refusals:
             return refused, None
     measured = measure(Side(base.model, folder), types, check_inputs(wanted, base.model))
@@ -96,7 +97,7 @@ def verify(
         return Verification(DIFFERENT, tensor=lost, why="the constant is not its source, rounded once")
     found = prove(Side(undoing.restore(), source.folder))
     if narrowed.types.of_integers:
-        base = Side(narrowed.base, source.folder)  # of as many samples, which the source may not be
+        base = Side(narrowed.base, source.folder)  # it has the batch size of the result; the source may have another
         return _of_integers(base, after, narrowed, found, wanted) if found.equal else found
     measured = narrowed.measured
     if not found.equal or measured is None:
@@ -133,7 +134,7 @@ def _widen(source: Side, after: Side, types: Types) -> Verification:
     """Prove a change to wider types: run both models, and compare how far outputs move."""
     from opshift.verification.feeding.asked import DRAWN
 
-    if TensorProto.BFLOAT16 in types.mapping and TensorProto.BFLOAT16 in named_types(source.model):  # whose noise goes
+    if TensorProto.BFLOAT16 in types.mapping and TensorProto.BFLOAT16 in named_types(source.model):  # less rounding
         types = replace(types, budgets={"": BUDGETS[TensorProto.BFLOAT16], **types.budgets})
     measured = compare(source, after, types, DRAWN)
     if measured.why:

@@ -43,11 +43,11 @@ class Outcome:
 
     `seconds` has the time of each phase, `stages` what each stage did. `folded` counts folded operators (None: not
     asked), `taken_back` lists optional changes that the proof rejected. `absent` are operators to replace that the
-    model does not have, `stays` calls that were not quantized, `control_flow` what was not unrolled or
-    replaced by Where, `unread` calls that the target was seen to reject.
-    `target` is what was asked for, `nearest` and `tries` are hints after a refusal. `tried` is the result of `--try`,
-    `untried` the target without it. `unloaded` warns that the installed onnxruntime loads only the source. `types`
-    reports changes of element types, `deviations` how far outputs move by them.
+    model does not have, `stays` calls that were not quantized, `control_flow` loops and Ifs that stay, `unread` calls
+    that failed when the target was measured.
+    `target` is the goal in words, `nearest` and `tries` are hints after a refusal. `tried` is the result of `--try`,
+    `untried` the name of the target without `--try`. `unloaded` warns that the installed onnxruntime loads only the
+    source. `types` reports changes of element types, `deviations` how far outputs move by them.
     """
 
     source: str
@@ -78,12 +78,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What `opshift inspect --target` found: what the target lacks, what opshift would change, what it would refuse.
+    """The result of `opshift inspect --target`: what the target lacks, what opshift would change or refuse.
 
     `needs` are dynamic dimensions that the user has to fix. `opset`: the target is an opset. `known` counts the other
     calls as `read` (measured), `believed` (documented) or `unknown`. `tries` are hints after a refusal. `casts` are
-    types of the model that the target keeps in other ones. `unread` are calls that opshift cannot rewrite, and that
-    the target did not run when it was measured.
+    types of the model that the target stores in other types. `unread` are calls that failed when the target was
+    measured, and that opshift cannot rewrite.
     """
 
     target: str
@@ -100,7 +100,7 @@ class Prospect:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known of the calls of one operator, and their number."""
+    """The number of calls of one operator, and whether the target is known to run them."""
 
     word: str
     operator: str

@@ -1,4 +1,4 @@
-"""What is done to model files before the stages, which take one model: a part is cut out, or two are joined."""
+"""Prepare the model for the stages: cut a part out (`extract`), or join two models (`merge`)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The model that stages take.
+    """The model for the stages.
 
     Attributes:
-        model: what was made of the files.
-        folder: where their data lie.
-        changes: what was done.
-        wanted: what is said of the inputs to run it on.
-        remark: how it was compared with the models in the files; empty where it was not to be.
-        stop: how it differs from them, or why it is not proved; None where all is well.
+        model: the part, or the joined model.
+        folder: where external data lie.
+        changes: what was done, for the report.
+        wanted: the inputs to verify it on.
+        remark: how it was compared with the models in the files; empty with `--no-verify`.
+        stop: how it differs from them, or why it is not proved; None if it is equal.
     """
 
     model: ModelProto
@@ -56,11 +56,11 @@ class Preparation(Protocol):
 
     @property
     def name(self) -> str:
-        """What is being done, as progress says it."""
+        """Name the work for the progress line."""
         ...
 
     def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
-        """Make the model that stages take, of the one in a file."""
+        """Make the model for the stages from the one in a file."""
         ...
 
 
@@ -78,7 +78,7 @@ class Extraction:
 
         Raises:
             ValueError: the model has no such value or node.
-            Refused: nobody knows the type of a value that the part is to be given.
+            Refused: the type of an input of the part is unknown.
         """
         folder = _folder(path)
         wanted = check_inputs(wanted, model) if verify else wanted
@@ -97,7 +97,7 @@ class Extraction:
 
 
 class Extracted(NamedTuple):
-    """A part with its border, and what was seen of them in the whole model."""
+    """A part, its border, and the values that the whole model had there."""
 
     model: ModelProto
     border: surgery.Border
@@ -105,7 +105,7 @@ class Extracted(NamedTuple):
 
 
 def extract_part(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
-    """Cut a part out; the whole model is run to `verify` it, and where a type does not follow from the inputs."""
+    """Cut a part out; run the whole model to `verify` it, or if the type of an input of the part is unknown."""
     with process.ours():
         border = surgery.find_border(whole.model, cut)
         types = surgery.types_of(whole.model, border)
@@ -136,7 +136,7 @@ def complete(
     contradicts.
 
     Raises:
-        Refused: nobody knows the type of a value that the part is to be given.
+        Refused: the type of an input of the part is unknown.
     """
     completed = dict(types)
     runs = list(captured.values) if captured is not None else []

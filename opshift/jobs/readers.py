@@ -1,4 +1,4 @@
-"""Which targets read a model as it is, and which of its operators few of them have."""
+"""Find the targets that read a model as it is, and operators of the model that many runtimes lack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import census
 
 RARE = 1 / 3
-"""Of the runtimes, how many lack an operator that few have."""
+"""An operator is rare if more than this share of the runtimes lacks it."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Readers:
     """Which targets read a model.
 
     Attributes:
-        reads: the versions that read the model, from the oldest on, by the name of the runtime.
-        blocked: how many calls stand in the way of the newest version of each other one.
+        reads: the versions that read the model, the oldest first, by the name of the runtime.
+        blocked: for each other runtime, how many calls its newest version does not support.
     """
 
     reads: dict[str, list[str]]
@@ -46,10 +46,7 @@ def readers(model: ModelProto, folder: str | None) -> Readers:
 
 
 def _find_oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) -> int:
-    """Find the oldest version of a target that supports the model, by its place in the list; all newer ones do, too.
-
-    Runs for each backend that `inspect` lists.
-    """
+    """Find the place of the oldest version that supports the model; all newer versions are assumed to support it."""
     low, high = -1, len(versions) - 1  # `high` reads it; `low` does not, or is before the first
     while high - low > 1:
         middle = (low + high) // 2

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Manner:
-    """How to prove and write a result; `together`: data of other models go to the same folder.
+    """The options of proving and writing a result.
 
-    `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
-    `preparation` what is done before the stages, `beside` the reports that are written beside the result,
-    `nchwc_width` how wide blocks of channels are where the model does not tell.
+    `wanted` are the options about inputs, engines and tolerances, `trying` those of `--try`. `preparation` runs before
+    the stages. `beside` are other files that the command writes. With `together`, other models are written to the same
+    folder. `nchwc_width` is the width of channel blocks if the model does not tell it.
     """
 
     external_data: str | None = None
@@ -57,7 +57,7 @@ class Manner:
 
 
 Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
-"""Tells of a result that is to be written, and of both models; it encloses what puts that in its place."""
+"""Writes a report from the outcome and both models, as a context: its body puts the result in its place."""
 
 
 def rewrite(
@@ -65,10 +65,9 @@ def rewrite(
 ) -> tuple[int, Outcome]:
     """Convert one file; returns the exit code and the outcome.
 
-    Writes the output only if the code is 0. The command line calls it for one file, and a batch for each of its files.
-    With `sort`, the nodes are put in order first; a file whose nodes are in no order is converted so.
-
-    What cannot be reported is not written.
+    Writes the output only if the code is 0, and only if the report can be written. The command line calls it for one
+    file, and a batch for each of its files. A model whose nodes are not in order is converted again with `sort`, which
+    puts them in order first.
 
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
@@ -146,7 +145,7 @@ def rewrite(
                 if part is not None:
                     return job.write_proved(part.result, unproved, part.taken_back)
             return code, found
-    except OutOfOrder:  # seldom, so that no other file waits for a look at its order
+    except OutOfOrder:  # rare, so the order of other files is not checked before
         if sort:
             raise
         return rewrite(model, output, goal, manner, report, sort=True)
@@ -181,9 +180,9 @@ def _add_result(result: Result, outcome: Outcome) -> Outcome:
 
 
 def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
-    """Check the inputs that a user gives for the proof; returns them with values for a source that runs once a sample.
+    """Check the user's inputs for the proof; with `--rebatch`, only the values of `--set` are returned.
 
-    Of another batch, inputs are those of the result, which is not there yet.
+    With `--rebatch`, the inputs are checked later, as they belong to the result, which does not exist yet.
     """
     if goal.rebatch is not None:
         if manner.trying is not None:
@@ -231,17 +230,17 @@ class _Job:
     model: Path
     source: Side
     compared: Side
-    """The source as a result is compared with it: with tensors in the place of maps, where they become such."""
+    """The source with the inputs and outputs of the result, for the proof; for example tensors in place of maps."""
     read: tuple[Change, ...]
-    """What was done to read it."""
+    """The changes that reading the source made."""
     output: Path
     manner: Manner
     seconds: dict[str, float]
     values: Mapping[str, Any]
-    """What the source is fed where it is run once a sample."""
+    """With `--rebatch`: the values of `--set`, which the source is fed for each sample."""
     report: Report | None
     remark: str = ""
-    """How the source was compared with the files that it was made of."""
+    """How the prepared source was compared with the models in the files."""
     narrowed: Narrowed | None = None
 
     def rewrite_source(self, goal: Goal, allowance: Allowance | None = None) -> Result:

@@ -1,4 +1,4 @@
-"""Models to share: from a file to one without its weights, and back to one with others like them."""
+"""Write a model without its weights to share it (`strip`), and give it random weights again (`fill`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from opshift.passes.records import dataclass
 
 _GZIP = b"\x1f\x8b"
 _SMALL, _SHARE = 50_000, 50
-"""Bytes of a file that is easy to share: so many, or one part in so many of the model."""
+"""A file is easy to share if it has at most so many bytes, or one part in so many of the model's."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What became of the weights of a model.
+    """The result of `strip` or `fill`.
 
     Attributes:
         source, output: the files.
-        tensors: how many tensors lost their data, or got some.
+        tensors: how many tensors lost or got their data.
         bytes: how many bytes these have.
-        before, after: how large the two models are with all their files, in bytes.
-        compressed: how large the second is when it is compressed; 0 where nobody asked.
-        shortened: how many names of inner values and nodes became short, as the model was large with them.
+        before, after: the sizes of the two models with all their files, in bytes.
+        compressed: the compressed size of the output; 0 for `fill`.
+        shortened: how many names of inner values and nodes were shortened, as they made the file large.
     """
 
     source: str
