@@ -29,16 +29,16 @@ HALF, NARROW, FLOATS = "half precision", "int32 for int64", "float32 for all typ
 
 @dataclass(frozen=True)
 class Adapter:
-    """How models are opened in a backend.
+    """How to open models in a backend.
 
     Attributes:
-        session: the class that opens them here, as `module:class`.
-        file: the file of `opshift/adapters`, or a user's own, that opens them under another interpreter.
-        packages: the distributions that it may come in.
-        seconds: how long one model may take there.
-        device: what runs them, where that is not this machine's processor.
-        within: how far an output may be off, as a part of its largest element; 0 for the rules of the proof.
-        effects: what it does to values, which the judge takes into account: `HALF`, `NARROW` or `FLOATS`.
+        session: the class that opens them in this process, as `module:class`.
+        file: the file that opens them in another interpreter: a name in `opshift/adapters`, or a user's path.
+        packages: the names of Python packages that may contain the backend.
+        seconds: the time limit for one model.
+        device: what runs models, if not this machine's processor.
+        within: how far an output may be off, relative to its largest element; 0 for the tolerances of the proof.
+        effects: what the backend does to values, for the comparison: `HALF`, `NARROW` or `FLOATS`.
     """
 
     session: str = ""
@@ -56,7 +56,7 @@ class Adapter:
 
     @property
     def where(self) -> str:
-        """What runs models, and how; empty for a processor in the precision of the model."""
+        """Name the device and half precision, for reports; empty for this machine's processor in full precision."""
         return ", ".join(filter(None, [self.device, HALF if self.half else ""]))
 
 
@@ -88,7 +88,7 @@ KNOWN = {
     ),
     "onnx2torch": Adapter(file="onnx2torch.py", packages=("onnx2torch",), seconds=120, within=_WITHIN),
 }
-"""Every backend that can be probed and tried. Compilers compute in an order and a precision of their own: `within`."""
+"""Every backend that can be probed and tried. Compilers compute in another order and precision, hence `within`."""
 
 _TELEMETRY = "openvino_telemetry"
 

@@ -1,6 +1,6 @@
-"""Name the values of a second model as in the first, as far as the same nodes compute them.
+"""Rename values of the second model so that equal names mean equal values.
 
-Exporters number values: with one node more at the beginning, all names behind it mean other values.
+Exporters number values: one more node at the beginning shifts the names of all values behind it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _EITHER_ORDER = frozenset(["Add", "And", "Equal", "Max", "Min", "Mul", "Or", "Su
 
 
 def align(before: Body, after: Body) -> Side:
-    """Return the second model, its values renamed where the names of the first stand for others.
+    """Rename values of the second model as in the first, if the same nodes compute them; returns the second model.
 
-    Nodes are paired from the inputs on, and then from the outputs back.
+    Nodes are paired from the inputs forward, and then from the outputs backward.
     """
     numbers: dict[Any, int] = {}
     ours, theirs = (_number_values(body, numbers) for body in (before, after))
@@ -49,7 +49,7 @@ def align(before: Body, after: Body) -> Side:
             taken.add(one)
     moved = [name for name, one in pairs.items() if name != one]
     left = [name for name in theirs if name not in pairs and name in ours]
-    if len(moved) > len(left):  # what is left bears its name by chance
+    if len(moved) > len(left):  # the others have equal names by chance
         pairs.update((name, f"{name}~second") for name in left)
     graph = after.side.model.graph
     inside = set[str]().union(*(own_names(body) for body in with_nested([graph]) if body is not graph))
@@ -60,7 +60,7 @@ def align(before: Body, after: Body) -> Side:
 
 
 def _number_values(body: Body, numbers: dict[Any, int]) -> dict[str, int]:
-    """Give values one number if the same nodes compute them from the same inputs and constants."""
+    """Number the values of a body: the same number for the same computation from the same inputs and constants."""
     found = {name: numbers.setdefault(("input", name), len(numbers)) for name in body.pieces.given}
     for name, tensor in body.constants.items():
         found[name] = numbers.setdefault(_content(tensor, body.side), len(numbers))

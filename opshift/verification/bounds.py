@@ -2,11 +2,11 @@
 
 The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
 as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
-float32, float16 and bfloat16. Noise is how far the first form moves when its inputs move by u. It excuses as much of
-the second form.
+float32, float16 and bfloat16. Noise is how far the first form moves when its inputs move by u: the second form may be
+as far away.
 
-Two forms differ by `UNITS[grade]` times u of the scale, and `TIMES[grade]` times the noise, up to `CAPS` of the scale;
-by `ANYWAY` times the noise whatever the cap. Where noise is known, it is `UNITS["exact"]`.
+Two forms may differ by `UNITS[grade]` times u of the scale, plus `TIMES[grade]` times the noise, but at most by `CAPS`
+times the scale; by `ANYWAY` times the noise in any case. Where noise is known, `UNITS["exact"]` is used.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from opshift.verification.tolerances import Tolerance
 Array = Any
 
 TIMES = {"exact": 4, "close": 16}
-"""Errors of one run are a sample: the largest of another is a few times as large; other formulas round more often."""
+"""The noise is one sample: another may be a few times as large; `close` formulas also round more often."""
 
 ANYWAY = 2
-"""Two samples of the same errors: their largest ones differ by less."""
+"""The largest errors of two samples differ by less than this factor."""
 
 FAR, MOST = 0.05, 0.5
-"""Values are other ones altogether where more than this part of the elements is farther apart than this part."""
+"""Two values are unrelated if more than half (`MOST`) of the elements differ by more than 5 % of the scale (`FAR`)."""
 
 MASKS = 1000
-"""So are values whose largest number is so many times as large as that of the others, as masks of -1e9 and of -3e38."""
+"""They are also unrelated if the largest numbers differ by this factor, such as masks of -1e9 and of -3e38."""
 
 UNITS = {"exact": 64, "close": 8192}
-"""Roundings where the source happens to have none."""
+"""So many roundings are always allowed, even if the source happens to have no noise."""
 
 CAPS = {
     "float16": {"exact": 0.01, "close": 0.02},
     "bfloat16": {"exact": 0.02, "close": 0.02},
     "float32": {"exact": 1e-4, "close": 1e-3},
 }
-"""As parts of the scale: no rounding excuses more, unless the source itself is as far away."""
+"""The largest differences, relative to the scale, unless the source itself has more noise."""
 
 FLIPS = 0.05
-"""The part of integers, or of what is decided, that rounding in front of them may turn to the next one."""
+"""The share of integers, booleans and strings that may differ if rounding decides them."""
 
 NARROW = ("int2", "uint2", "int4", "uint4")
-"""Integers that numpy knows as no kind."""
+"""Integer types that numpy does not have."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Closeness:
     """How close two values are, and what is allowed.
 
     Attributes:
-        why: what is wrong; empty where they agree.
-        difference: the largest difference, as a part of what is allowed.
-        allowed: what is allowed there.
+        why: what is wrong; empty if they agree.
+        difference: the difference at the element that is closest to its bound.
+        allowed: the bound there.
         is_same: whether they are the same, bit for bit.
-        is_other: whether they are other values altogether: most elements are far apart.
-        part: of the elements that is wrong.
+        is_other: whether they are unrelated: most elements are far apart.
+        part: the share of elements that are wrong.
         place: which of several values it is.
     """
 
@@ -84,9 +84,7 @@ class Closeness:
         return self.difference / self.allowed if self.allowed else float(self.difference > 0)
 
     def worse(self, other: Closeness) -> Closeness:
-        """Return the wrong one of two, or the one closer to its bound. Collects the worst of several runs or
-        outputs.
-        """
+        """Combine two results into the worse one: the wrong one, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
         part = max(self.part, other.part)
@@ -98,15 +96,15 @@ SAME = Closeness()
 
 @dataclass(frozen=True)
 class Runs:
-    """The results of one value in two forms, and what is known of its rounding.
+    """The results of one value in two forms, and how much rounding may move it.
 
     Attributes:
-        before, after: in their own precision.
-        moved: by runs of the first form on inputs that were moved by a rounding.
-        step: the size of a step, where the value is made of integers that either form quantizes to.
-        summed: the sum of what the source adds, of which less may be left; 0 if it does not tell.
-        added: how many numbers the source adds one after the other, each with a rounding; 0 if it does not tell.
-        anyway: how many times the noise is allowed whatever the cap.
+        before, after: the results, in their own precision.
+        moved: results of the first form on inputs that were moved by one rounding.
+        step: the quantization step, if both forms compute the value from quantized integers.
+        summed: the sum of the magnitudes that the source adds, which may cancel; 0 if unknown.
+        added: how many numbers the source adds, each with a rounding; 0 if unknown.
+        anyway: this many times the noise is allowed whatever the cap.
     """
 
     before: Any
@@ -119,7 +117,7 @@ class Runs:
 
 
 def compare(a: Any, b: Any, grade: str = "exact") -> Closeness:
-    """Compare two values by their type alone, without a look at what rounding does to them."""
+    """Compare two values without knowing their noise."""
     return judge(Runs(a, b), grade)
 
 

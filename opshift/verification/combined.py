@@ -41,10 +41,10 @@ def verify_sides(
     Args:
         before, after: the models.
         grade: `exact` or `close`.
-        wanted: what the user says of inputs, engines and tolerances.
-        plain: whether nothing was folded or optimized, so that NaN and infinities decide where the grade is exact.
-        promise: whether values of one name are the same value, as in what opshift made; else names are proposals.
-        rounded_to: the type in which the first model computes, and that a wider one carries in the second; else 0.
+        wanted: the user's options about inputs, engines and tolerances.
+        plain: whether nothing was folded or optimized; then NaN and infinities have to agree if the grade is exact.
+        promise: whether opshift made the second model, so that equal names mean equal values; else they may not.
+        rounded_to: the type in which the first model computes, if the second stores it in a wider one; else 0.
     """
     before, after = (replace(side, model=bound_loops(side.model)) for side in (before, after))
     before, after, why, remarks = interfaces.match(before, after, wanted)
@@ -72,7 +72,7 @@ def verify_sides(
 
 
 _LEAST_SECONDS = 1.0
-"""What drawn values may take at least."""
+"""The least time for runs on drawn values."""
 
 
 def _with_regions(
@@ -85,7 +85,7 @@ def _with_regions(
     *,
     promise: bool,
 ) -> Verification:
-    """Prove the regions that differ, and combine that with the run of the whole models into one answer."""
+    """Prove the regions that differ, and combine this with the run of the whole models into one answer."""
     if not promise:
         after = align(Body(before), Body(after))
     bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, replace(before, engine=whole.first)

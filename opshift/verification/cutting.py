@@ -1,4 +1,4 @@
-"""Compare one model with runs of others: a part with the whole, a joined model with two, a batch with its samples."""
+"""Compare a part with the whole model, a joined model with its two models, and a batch with its samples."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from opshift.verification.whole import OutputJudge, Run, in_first_engine
 
 @dataclass(frozen=True)
 class Captured:
-    """What a model was fed, and what some of its values were, run by run; or why it was not run.
+    """Values of a model, captured in several runs; or why it was not run.
 
     Attributes:
-        given: its inputs.
-        values: the values that were asked for, by name.
-        engine: what ran it.
-        why: it was not run; empty where it was.
+        given: the inputs of each run.
+        values: the wanted values of each run, by name.
+        engine: the name of the engine.
+        why: why the model was not run; empty if it was.
     """
 
     given: tuple[Mapping[str, Any], ...] = ()
@@ -79,7 +79,7 @@ def verify_part(part: Side, captured: Captured) -> Verification:
         except EngineError as error:
             judge.fail(fed, f"the part fails: {error}")
             break
-        # what rounding does is measured with the model that yields `actual`
+        # `judge` measures the noise with the part, so `actual` comes first
         if not judge.add(fed, actual, [values[name] for name in names]):
             break
     return judge.found.answer(judge.found.status)
@@ -87,7 +87,7 @@ def verify_part(part: Side, captured: Captured) -> Verification:
 
 @dataclass(frozen=True)
 class Names:
-    """What inputs and outputs of two models are called in the one that they are joined to."""
+    """The names of inputs and outputs of two models in the joined model."""
 
     first: Mapping[str, str]
     second: Mapping[str, str]
@@ -96,16 +96,16 @@ class Names:
 def verify_in_turn(
     first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
 ) -> Verification:
-    """Run a merged model, and the two models that it was made of one after the other, and compare.
+    """Run a merged model, then its two models one after the other, and compare outputs.
 
     Used by `opshift merge`, in another process.
 
     Args:
         first, second, joined: the models.
-        passed: outputs of the first, or inputs, by the inputs of the second that read them.
-        names: what inputs and outputs of the two are called in the joined model.
-        wanted: what a user says of the inputs of the joined model.
-        grade: how far apart outputs may be.
+        passed: for each input of the second model, the output or input of the first that it reads.
+        names: the names of inputs and outputs of both models in the joined one.
+        wanted: the user's options about the inputs of the joined model.
+        grade: `exact`, or `close` if one of the models was converted.
     """
     outputs = [[value.name for value in side.model.graph.output] for side in (first, second)]
     shown = [value.name for value in joined.model.graph.output]

@@ -1,7 +1,7 @@
 """Draw inputs for a region: on, above and below each threshold at which its operators decide.
 
-Captured values say how a region is used. Drawn ones say what it does elsewhere: ties, saturation, equal maxima, zeros,
-small numbers alone, both branches. The same inputs go to both forms.
+Values captured in a run of the model show how a region is used. Drawn values test what a run may not reach: ties,
+saturation, equal maxima, zeros, small numbers alone, both branches. Both forms run on the same inputs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from opshift.verification.bounds import is_float
 Array = Any
 Feeds = Mapping[str, Any]
 Watch = Callable[[int, Sequence[str], Feeds], Mapping[str, Any]]
-"""Runs the part of the first (0) or second (1) model and yields inner values by name; raises `EngineError`."""
+"""Runs the part of the first (0) or second (1) model; returns inner values by name, or raises `EngineError`."""
 
 _ON_LINES = "values around thresholds"
 ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
 WHOLE_TABLES = "whole tables"
-"""A table is read as far as it goes: how far a user's lengths reach, no run can show."""
+"""The label of draws that read a table to its end, as a user's longer input would."""
 ROWS = "different rows"
 TINY = "tiny numbers"
 
@@ -39,9 +39,9 @@ class Draw:
     """Inputs for both parts of a region.
 
     Attributes:
-        label: what is tried, as a report says it.
-        feeds: by the name of an input.
-        how: `ordinary`; `far` beyond what the first form may be made for; `special` numbers, such as NaN.
+        label: what is tried, for the report.
+        feeds: the values, by input.
+        how: `ordinary`; `far` larger than captured values; `special` numbers, such as NaN.
     """
 
     label: str
@@ -60,16 +60,16 @@ def draw(
     *,
     special: bool = True,
 ) -> Iterator[Draw]:
-    """Draw inputs for a region, those first that find most errors. Called after the captured values of a run agree.
+    """Draw inputs for a region; those that find most errors come first.
 
     Args:
-        parts: the two models of a region, without types of inputs.
-        base: values of all inputs, as captured; what is drawn has their types, shapes and magnitude.
-        weights: the constants that either form is fed.
+        parts: the two models of the region, without types of inputs.
+        base: captured values of all inputs; drawn values have their types, shapes and magnitude.
+        weights: the constants that each part takes as inputs.
         free: the inputs that may be varied; constants and shapes may not.
-        watch: runs either form, to see where inner values lie.
-        seed: of what is drawn.
-        resized: the inputs that had other sizes in other runs.
+        watch: runs a part and returns inner values.
+        seed: the seed of the draws.
+        resized: the inputs whose size may vary, as it did in the runs.
         special: whether to draw infinities and NaN, too.
     """
     rng = np.random.default_rng(seed)
@@ -83,10 +83,7 @@ def draw(
     indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
 
     def vary(of_float: Callable[[Array], Array], of_whole: Callable[[Array], Array] | None = None) -> dict[str, Any]:
-        """Make values for all free inputs: floats by one function, whole numbers by another, truths at random.
-
-        Used for each draw.
-        """
+        """Make values for all free inputs: floats by one function, integers by another, booleans at random."""
         drawn = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
         drawn |= {name: (of_whole or _shuffle)(base[name]) for name in whole}
         drawn |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
@@ -101,10 +98,7 @@ def draw(
         return drawn * _magnitude(value)
 
     def in_range(value: Array) -> Array:
-        """Draw whole numbers between the least and the largest captured one; for bytes, all that the type holds.
-
-        Used for each draw.
-        """
+        """Draw integers between the least and the largest captured one; for int8 and uint8, from the whole range."""
         low, high = (int(end) for end in (value.min(), value.max()))
         if value.dtype.itemsize == 1:
             low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
@@ -142,14 +136,14 @@ def draw(
 
 @dataclass(frozen=True)
 class _Lookup:
-    """A node that reads rows of a table, or keys.
+    """A node that looks up rows of a table, or keys.
 
     Attributes:
-        free: the inputs that the index is computed from.
-        size: how many rows there are.
-        rows: the rows; none where there is no table, as for OneHot.
+        free: the inputs of the region that the index is computed from.
+        size: the number of rows.
+        rows: the rows; None without a table, as for OneHot.
         keys: integers that the node knows, in place of rows.
-        offset: what is added to an input before it becomes an index.
+        offset: this number is added to an input to compute the index.
     """
 
     free: tuple[str, ...]
@@ -159,9 +153,7 @@ class _Lookup:
     offset: int = 0
 
     def differing(self, others: Sequence[_Lookup]) -> Sequence[int]:
-        """The rows that another table has otherwise; all where there is no other of that size. Used to choose
-        indices.
-        """
+        """List the rows that differ from a table of the same shape in the other part; all rows if there is none."""
         own = self.rows
         tables = [other.rows for other in others if other.rows is not None]
         alike = [] if own is None else [rows for rows in tables if rows.shape == own.shape]
@@ -172,9 +164,9 @@ class _Lookup:
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _LOOKUPS = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}
-"""Operators that look something up, and which of their inputs says what."""
+"""Operators that look something up, and the place of the input with the index."""
 _INDEXED = frozenset([*_LOOKUPS, "GatherElements", "Scatter", "ScatterElements", "ScatterND"])
-"""Operators that take indices, which are no sizes."""
+"""Operators that read indices, which may be drawn, unlike sizes."""
 _KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
 
 
@@ -186,10 +178,7 @@ def _draw_indices(
     watch: Watch,
     resized: frozenset[str],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Draw indices of the table rows that differ between the parts, the ends, and negative ones.
-
-    Runs if a region looks something up.
-    """
+    """Draw indices for regions that look something up: rows that differ between the parts, first and last rows."""
     for node in parts[0].graph.node:
         if node.op_type == "Slice" and len(node.input) > 2 and node.input[2] in free and base[node.input[2]].size:
             table = weights[0].get(node.input[0], base.get(node.input[0]))
@@ -206,7 +195,7 @@ def _draw_indices(
     for lookup, others in [*((one, lookups[1]) for one in lookups[0]), *((one, lookups[0]) for one in lookups[1])]:
         rows = [row - lookup.offset for row in lookup.differing(others)]
         for name in lookup.free:
-            # numbers that an index is computed from are features: there are as many as the model declares
+            # floats from which an index is computed are features: their number is fixed
             is_longer = name in resized and _kind(base[name]) in "iu"
             for value in (base[name], _lengthen_index(base[name], rows)) if is_longer else (base[name],):
                 for start in range(0, min(len(rows), 8 * value.size), value.size):
@@ -216,7 +205,7 @@ def _draw_indices(
 def _find_lookups(
     part: ModelProto, base: Feeds, weights: Feeds, free: Sequence[str], watch: Watch, which: int
 ) -> Iterator[_Lookup]:
-    """Find the nodes of a part that look something up by a number that can be chosen. Runs before indices are drawn."""
+    """Find the nodes of a part that look something up by an index that is computed from free inputs."""
     origins = {name: {name} for name in free if base[name].size and _kind(base[name]) in "iuf"}
     lookups = []
     for node in part.graph.node:
@@ -255,7 +244,7 @@ def _find_lookups(
 
 
 _LONG = 4096
-"""Rows that are read at a time, where an index may be as long as that."""
+"""The most rows that one index array reads."""
 
 
 def _lengthen_index(value: Array, rows: Sequence[int]) -> Array:
@@ -269,7 +258,7 @@ def _lengthen_index(value: Array, rows: Sequence[int]) -> Array:
 def _draw_rows_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], resized: frozenset[str], rng: np.random.Generator
 ) -> Iterator[Draw]:
-    """Draw rows that the trees of an ensemble decide on. Runs if a region has a tree ensemble."""
+    """Draw rows on and beside the thresholds of a region's tree ensembles."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
@@ -287,10 +276,7 @@ def _draw_rows_of_trees(
 def _draw_boxes(
     part: ModelProto, base: Feeds, floats: Sequence[str], resized: frozenset[str], rng: np.random.Generator
 ) -> Iterator[Draw]:
-    """Draw boxes that overlap more or less, some of which NonMaxSuppression drops, and their scores.
-
-    Runs if a region has NonMaxSuppression.
-    """
+    """Draw boxes and scores for a region's NonMaxSuppression: boxes that overlap, so that it drops some."""
     for node in part.graph.node:
         if node.op_type == "NonMaxSuppression" and node.input[0] in floats and node.input[1] in floats:
             boxes, scores = (base[name] for name in node.input[:2])

@@ -1,7 +1,7 @@
 """Prove regions one by one: run both sides on captured and on drawn values, and compare.
 
-If each region of the second model makes of the first model's values what the first model makes of them, the second
-model makes the same outputs: its nodes can be followed one after the other, and what is identical needs no run.
+Identical nodes compute the same. If each region also computes the same in both models from the first model's values,
+then both models have the same outputs: follow the nodes from the inputs on.
 """
 
 from __future__ import annotations
@@ -60,26 +60,26 @@ Feeds = Mapping[str, Any]
 
 CAPTURED = "captured values"
 _LEAST = 9
-"""Sets of drawn values that each kind is run on, whatever time it takes."""
+"""Each kind is run on at least so many sets of drawn values, whatever time it takes."""
 _BATCH = 1 << 29
-"""Bytes of captured values that are held at a time."""
+"""At most so many bytes of captured values are held in memory."""
 _CAPTURED = 2
-"""Runs of the first model whose values are captured; they differ in every dynamic size."""
+"""The values of so many runs of the first model are captured; the runs differ in every dynamic size."""
 _ALIKE = 8
-"""Places of one kind, without weights of their own, that are run for each combination of shapes."""
+"""So many places of one kind are run for each combination of shapes, if they have no weights of their own."""
 _SLOW = 2.0
-"""Seconds for one run of both parts, from which on they are run no oftener than there is time."""
+"""If a run of both parts takes more seconds, like places are skipped, and drawn values stop at the time limit."""
 _PATIENCE, HASTE = 20.0, 2.0
-"""Seconds that a part has in onnx.reference, which is slow, until it ran once, and after that."""
+"""The time limits in seconds for the first run of a part in onnx.reference, which is slow, and for later runs."""
 _BLIND = frozenset(
     ["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "BatchNormalization", "Dropout", "Scan"]
 )
-"""Operators that onnx.reference runs as they are now, whatever version the model asks for."""
+"""Operators that onnx.reference always runs by their newest version."""
 _NAN = "its results were NaN in each run"
 _ROUNDS = 3
 """How often names that turn out to mean other values are given up, and the parts around them compared as one."""
 _WIDENED = 64
-"""Steps by which a region is widened at most."""
+"""A region is widened by at most so many steps."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,15 @@ class Failure:
     """A region whose sides differ.
 
     Attributes:
-        region: where.
-        label: on which inputs.
-        why: how.
-        nodes, made: the nodes of the first model there, and of the second, by name or first output.
-        op: the operator that makes the value in the second model.
-        weights: constants of one name that these read in both models, with other values.
-        values: what both were given, by name.
-        is_other: whether the two are other values altogether, on values of the models' own run.
-        is_taken: whether it lies elsewhere than in a branch that no input was seen to take.
+        region: the region.
+        label: the inputs on which its sides differ.
+        why: how they differ.
+        nodes, made: the nodes of the first and of the second model, by name or first output.
+        op: the operator that computes the value in the second model.
+        weights: the constants that have the same name in both models, but other values.
+        values: the inputs of both sides, by name.
+        is_other: whether the results are unrelated, on captured values.
+        is_taken: False if it lies in a branch that no run took.
         tensor: the first of the region's outputs that differs.
     """
 
@@ -117,12 +117,12 @@ class Manner:
     """Options for comparing regions.
 
     Attributes:
-        grade: of the changes: `exact` or `close`.
-        special: whether NaN and infinities decide, as they do where nothing but exact changes were made.
-        seconds: that drawn values have, in all.
-        seed: of what is drawn.
-        ranges: the least and the largest number that the user says an input has, by name; without one, of all.
-        promise: whether opshift made the second model, which is to be as exact for small numbers as the first.
+        grade: the grade of the changes: `exact` or `close`.
+        special: whether NaN and infinities have to agree, as after exact changes.
+        seconds: the time limit for all drawn values.
+        seed: the seed of drawn values.
+        ranges: the user's ranges (`--val-range`), by input; the empty name stands for all inputs.
+        promise: whether opshift made the second model; then it has to be as exact for small numbers as the first.
     """
 
     grade: str = "exact"
@@ -186,10 +186,10 @@ class Prover:
         """The regions that differ, in the order of the second model."""
 
     def prove(self, rejected: Collection[str] = (), *, drawn: bool = True) -> list[Finding]:
-        """Compare each kind of region; what differs is in `failures`. Runs after both whole models were run.
+        """Compare each kind of region, and add those that differ to `failures`.
 
         Args:
-            rejected: names that mean other values in the two models.
+            rejected: names that mean different values in the two models.
             drawn: whether drawn values are tried, too, and the bodies of If, Loop, Scan and functions.
         """
         self._comparison = Comparison(*self._bodies, rejected)

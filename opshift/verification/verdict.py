@@ -1,4 +1,4 @@
-"""The answer of a verification, as reports show it."""
+"""The result of a verification, and the lines that reports show of it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class OutputReport:
         difference: how far apart the two are.
         allowed: how far apart they may be.
         is_same: whether they were the same in all runs, bit for bit.
-        is_random: whether only types and shapes were compared, as the first model does not repeat its numbers.
-        by_user: whether the user said what is allowed.
-        part: of the elements that is wrong.
-        why: what is wrong; empty where nothing is.
+        is_random: whether only types and shapes were compared, as the first model's output is random.
+        by_user: whether the user gave the tolerance.
+        part: the share of elements that are wrong.
+        why: what is wrong; empty if nothing is.
     """
 
     output: str
@@ -61,20 +61,20 @@ class Finding:
     """The result for one kind of region.
 
     Attributes:
-        before, after: the operators of both forms, such as `LayerNormalization`.
+        before, after: the operators in both models, such as `LayerNormalization`.
         values: the values that one place of the kind computes.
         nodes: the nodes of the first model there, by name or first output.
         made: the nodes of the second model there.
         places: how many places are of this kind.
         status: `equal`, `different`, or `not covered`.
-        runs: on how many sets of inputs both ran, captured and drawn.
-        captured: whether values of the models' own runs were among these.
-        difference, allowed: at the element that is nearest to its bound.
+        runs: on how many sets of inputs both sides ran, captured and drawn.
+        captured: whether values captured in runs of the model were among these.
+        difference, allowed: the difference at the element that is nearest to its bound, and the bound.
         is_same: whether all results were the same, bit for bit.
-        label: which inputs tell a difference.
+        label: the inputs on which they differ.
         why: what differs, or why nothing was run.
-        engines: what ran them.
-        is_reached: whether each run of the whole models reaches it, as it lies in no branch of an If.
+        engines: the engines that ran them.
+        is_reached: False if it lies in a branch of an If, which a run may skip.
     """
 
     before: tuple[str, ...]
@@ -97,7 +97,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """The answer for two models.
+    """The result for two models.
 
     Attributes:
         status: `equal`, `different`, or `unverified` where a changed part could not be run.
@@ -107,16 +107,16 @@ class Verification:
         absolute, relative: the largest difference of any output, and the largest as a part of the value.
         inputs: the shape of each input, run by run; of a single integer, its value.
         outputs: how near each output is.
-        regions: what was found of each kind of changed part.
+        regions: the result for each kind of changed part.
         tensor: the first value that differs.
         why: what differs there, or why nothing could be run.
-        node, op: what makes it in the second model.
+        node, op: the node that computes it in the second model.
         parts: the nodes of the first model that compute it, by name or first output.
         blamed: the nodes of all parts that differ.
-        weights: constants of one name that these read in both models, with other values.
+        weights: the constants that these read, which have the same name in both models, but other values.
         cast: inputs and outputs of another precision in one of the models, which were cast.
-        repro: where the smallest models that differ were written.
-        remarks: what was seen and does not decide, and what was not covered.
+        repro: the folder with the smallest models that differ.
+        remarks: notes that do not change the status, and what was not covered.
     """
 
     status: str

@@ -41,12 +41,12 @@ Run = Callable[[Mapping[str, Any]], list[Any]]
 T = TypeVar("T")
 
 MOST = 1 << 30
-"""Bytes of weights up to which whole models are run without being asked to."""
+"""Models with more bytes of weights are run as a whole only if the user asks for it."""
 ITERATIONS = 1000
 """Iterations after which a Loop without a trip count ends, in both models alike."""
 _WHY_LABELS_DIFFER = ("two scores tie within rounding", "the source does not choose the class with the largest score")
 _PATIENCE = 15.0
-"""Seconds that onnx.reference has for the first run of a whole model, and for all of them."""
+"""The time limit in seconds for the first run of a whole model in onnx.reference, and for all runs."""
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
 # agree say as much as one. The reference alone comes last, because it is blind to some version differences.
@@ -63,19 +63,19 @@ class WholeRun:
     """The result of running both whole models.
 
     Attributes:
-        feeds: inputs that the first model runs on.
-        shapes: of these, as a report shows them.
-        outputs: how near the outputs are.
-        engine: what ran both; empty where they were not compared.
+        feeds: the inputs that the first model runs on.
+        shapes: their shapes, for the report.
+        outputs: how close the outputs are.
+        engine: the engines that ran both; empty if they were not compared.
         runs: how many sets of inputs both ran on.
         absolute, relative: the largest differences of outputs.
         tensor, why: the first output that differs, and how; or why nothing was compared.
         is_different: whether outputs differ.
-        cast: inputs and outputs of another precision in one of the models.
-        part: of the elements of an output that differs, the largest.
+        cast: inputs and outputs that have another precision in one of the models.
+        part: the largest share of elements of one output that differ.
         empty: how outputs differ at sizes of 0.
         nan: outputs that were NaN in each run.
-        remarks: what was seen and does not decide.
+        remarks: notes for the report, which do not change the verdict.
         first: the engine that ran the first model.
     """
 
@@ -98,11 +98,11 @@ class WholeRun:
 
     @property
     def status(self) -> str:
-        """The verdict of the outputs, before changed parts are looked at."""
+        """The verdict by outputs alone, without changed parts."""
         return DIFFERENT if self.is_different else EQUAL if self.engine else UNVERIFIED
 
     def answer(self, status: str, findings: Sequence[Finding] = (), remarks: Sequence[str] = ()) -> Verification:
-        """Make the answer from the outputs and from what was found of regions."""
+        """Make the verification from the outputs and the findings about regions."""
         is_same = all(one.is_same for one in self.outputs.values()) and all(one.is_same for one in findings)
         return Verification(
             status,
