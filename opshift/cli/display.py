@@ -468,7 +468,7 @@ def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
             return [*lines, trying.ending(outcome.tried)]
     said = verdict(outcome.verification) if outcome.verification is not None else "not verified"
     back = outcome.types is not None and outcome.grade == "narrowed" and outcome.verification is not None
-    lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
+    lines.append(f"with the original types: {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
         lines += list_measurements(outcome.verification)
     lines += [f"changed there: {line}" for line in _changes(find_blamed(outcome))]

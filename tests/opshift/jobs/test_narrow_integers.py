@@ -33,7 +33,7 @@ def test_it_is_told_what_was_assumed_and_how_it_was_proved(here: Path, capsys: p
     assert "int32: 3 nodes; 0 casts between nodes, 1 at inputs and outputs" in told
     assert 'assumed: "x" lies within 2^20 of 0; --val-range tells otherwise' in told
     assert "grade: narrowed" in told
-    assert "with the types put back equal: the same values" in told
+    assert "with the original types: equal: the same values" in told
     assert "2 kinds of nodes compute the same at the limits of their ranges" in told
 
 

@@ -149,7 +149,7 @@ def test_options_from_the_shell(source, tmp_path, capsys):
     assert "keeps its type: 1 x Relu: --keep op:Relu" in told
     assert 'output "y" moves by' in told
     assert "allowed 0.02" in told
-    assert "with the types put back equal: the same values" in told
+    assert "with the original types: equal: the same values" in told
     made = onnx.load(tmp_path / "out.onnx")
     assert {tensor.name: tensor.data_type for tensor in made.graph.initializer} == {
         "w": TensorProto.FLOAT16,
