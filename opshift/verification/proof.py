@@ -77,7 +77,7 @@ _BLIND = frozenset(
 """Operators that onnx.reference always runs by their newest version."""
 _NAN = "its results were NaN in each run"
 _ROUNDS = 3
-"""How often names that turn out to mean other values are given up, and the parts around them compared as one."""
+"""So often names that mean different values are dropped, and the regions around them merged and compared again."""
 _WIDENED = 64
 """A region is widened by at most so many steps."""
 

@@ -1,11 +1,8 @@
 """How steps may end: the table is that of their sources, and what is read of these is what they do."""
 
-import re
-
 import pytest
 from opshift.passes.errors import CannotConvert
 from opshift.passes.rewrite import registry
-from opshift.passes.rewrite.says import sentence_of
 
 from tests.opshift.catalog import tabulate
 
@@ -48,14 +45,3 @@ def test_what_grades_itself_is_close_and_what_asks_may_not_be_answered():
             node.close("twice")
 
     assert tabulate.endings(step) == ["close", "refused: the rank is unknown", "refused: the type is unknown"]
-
-
-def test_a_step_speaks_of_the_attributes_of_no_other_operator():
-    wrong = [
-        (op, version, said)
-        for (_, op, version), pair in registry.all_registrations().items()
-        for said in [sentence_of(step) for step in (pair.up, pair.down) if callable(step)]
-        for other in re.findall(r"(?:axes|axis|attribute \w+|mode \w+) of ([A-Z]\w+)", said)
-        if other != op
-    ]
-    assert not wrong
