@@ -36,7 +36,7 @@ class Limit:
         own: the operators whose result a call must not share with other nodes, if it also reads what they read.
         repeated: whether constants must not repeat one element along their first axis, the batch.
         reached: whether a window that yields one element must reach all elements of its axis.
-        wrong: whether the backend computes other numbers then; a call that nothing can replace is refused.
+        strict: whether a call beyond the limit is refused where nothing can replace it: each run failed, or was wrong.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
     """
@@ -60,7 +60,7 @@ class Limit:
     input: str = ""
     repeated: bool = False
     reached: bool = False
-    wrong: bool = False
+    strict: bool = False
     why: str = ""
     source: str = ""
 
@@ -146,11 +146,10 @@ class Backend:
     def without_failures(self, ops: Collection[Op]) -> Backend:
         """Copy the backend as if some operators had never failed when it was measured.
 
-        Used when nothing can replace them: the model may still run. Calls of which it computes other numbers stay
-        refused.
+        Used when nothing can replace them: the model may still run. Calls beyond a strict limit stay refused.
         """
         backend, gone = self.without_types(ops), frozenset(ops)
-        limits = tuple(limit if limit.wrong else replace(limit, ops=limit.ops - gone) for limit in self.limits)
+        limits = tuple(limit if limit.strict else replace(limit, ops=limit.ops - gone) for limit in self.limits)
         types = frozenset[str]() if ("", "value") in ops else self.types
         return replace(backend, limits=tuple(limit for limit in limits if limit.ops), types=types)
 

@@ -434,7 +434,6 @@ def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int])
 
 
 def _find_obstacles(model: ModelProto, backend: Backend, folder: str | None) -> list[Refusal]:
-    # imported here, as in `_find_failing`: most conversions are for no backend
     """List what the backend does not support. Imported here, as most conversions are for no backend."""
     from opshift.passes.backends.obstacles import obstacles
 

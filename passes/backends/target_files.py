@@ -37,7 +37,7 @@ _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "cast
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "copied",
-    "most", "read", "given", "own", "input", "repeated", "reached", "wrong", "why", "source", "first", "last",
+    "most", "read", "given", "own", "input", "repeated", "reached", "strict", "why", "source", "first", "last",
 }  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def _parse_limit(row: Mapping[str, Any]) -> Limit:
         row.get("input", ""),
         not row.get("repeated", True),
         bool(row.get("reached", False)),
-        bool(row.get("wrong", False)),
+        bool(row.get("strict", False)),
         row.get("why", ""),
         row.get("source", ""),
     )
