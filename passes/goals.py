@@ -174,6 +174,10 @@ class Goal:
 
             if self.backend is not None:
                 stages += self._dropping(self.backend)
+                if not (self.names or self.domain is not None):  # which may be those that come in
+                    from opshift.passes.stages.fold_lacked import FoldLacked
+
+                    stages.append(FoldLacked(self.backend))
                 stages += self._respelling(self.backend)
             if self.backend is not None and self.backend.multiplies_floats_alone:
                 from opshift.passes.stages.dequantize import Dequantize

@@ -33,5 +33,6 @@ def test_a_stage_is_named_after_what_is_asked():
         "write IR version 8",
         "convert to opset 17 and replace Gelu, my::F, operators of ai.onnx",
         "replace vendor operators",
+        "fold what rknn-2.1 lacks",
         "convert for rknn-2.1",
     ]

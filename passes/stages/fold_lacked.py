@@ -1,0 +1,53 @@
+"""Fold calls of operators that a backend lacks into operators that it has, before they are replaced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.model import imports, schemas
+from opshift.passes.model.call_signatures import Survey
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass
+from opshift.passes.stages.reach import Reach
+from opshift.passes.stages.stage import Facts
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
+
+
+@dataclass(frozen=True)
+class FoldLacked:
+    """Fold what a model writes with operators that the backend has at no opset, such as GELU with Erf for Qualcomm QNN.
+
+    The model is taken to the opset of the operator that comes in, if it is older. A replacement would need more nodes,
+    and often types that the backend lacks, too: Erf is approximated in double.
+    """
+
+    backend: Backend
+    optional = True
+    settles = ""
+
+    @property
+    def name(self) -> str:
+        return f"fold what {self.backend.name} lacks"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        unchanged = Result(model, (), ())
+        newest = self.backend.opset or schemas.latest()
+        called = {op for domain, op in (facts.survey or Survey(model)).calls if not domain}
+        lacked = {op for op in called if not any(self.backend.has("", op, opset) for opset in range(1, newest + 1))}
+        if not lacked:
+            return unchanged
+        from opshift.passes.fusion.door import FAMILIES  # slow to import
+        from opshift.passes.stages.fold import fold_model
+
+        ops = {op for op, family in FAMILIES.items() if lacked & family.anchors and self.backend.has(*op, newest)}
+        if not ops:
+            return unchanged
+        opset = max(imports.opsets(model).get("", 1), *(min(schemas.versions(*op)) for op in ops))
+        lifted = Reach({"": opset}).apply(model, facts, allowance)
+        if lifted.model is None:
+            return unchanged
+        folded = fold_model(lifted.model, frozenset(ops), self.backend, frozenset(), facts, allowance)
+        return lifted.join(folded) if folded.changes else unchanged
