@@ -109,10 +109,10 @@ def _convert_for_backend(
         if not last.is_refused or not rest:
             return []
         if last.attempt.targets[""] == opsets[0]:
-            try_nodes_alone(tried[0])
+            try_nodes_alone([refusal for conversion in tried for refusal in conversion.result.refusals])
         return [] if hopeless else [plan(rest[0])]
 
-    def try_nodes_alone(refused: Conversion) -> None:
+    def try_nodes_alone(refusals: Sequence[Refusal]) -> None:
         """Convert refused nodes, cut out of the model, to every opset: where one is refused, so is the model.
 
         Runs once: of hundreds of nodes one of each operator is converted, instead of all. Control flow is not cut out:
@@ -120,12 +120,12 @@ def _convert_for_backend(
         """
         lacked = {op for op in _CONTROL_FLOW if not any(backend.has("", op, opset) for opset in opsets)}
         lacked &= _CONTROL_FLOW if "Loop" in lacked else {"If"}
-        for refusal in refused.result.refusals:
+        for refusal in refusals:
             if refusal.op in lacked and not refusal.domain and not refusal.where:
                 hopeless[refusal.op] = (refusal,)
         if hopeless:
             return
-        for name, sample in _cut_nodes(source, refused.result.refusals, folder):
+        for name, sample in _cut_nodes(source, refusals, folder):
             result, deciding = _convert_for_backend(sample, backend, ops, ir_version, folder)
             if result.model is None:
                 hopeless[name] = deciding
