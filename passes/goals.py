@@ -173,6 +173,10 @@ class Goal:
             from opshift.passes.stages.reach import Reach
 
             if self.backend is not None:
+                if not self.backend.has("", "Shape", self.backend.opset or schemas.latest()):
+                    from opshift.passes.stages.follow import Follow
+
+                    stages.append(Follow(self.fixed))
                 stages += self._dropping(self.backend)
                 if not (self.names or self.domain is not None):  # which may be those that come in
                     from opshift.passes.stages.fold_lacked import FoldLacked

@@ -39,10 +39,13 @@ class FoldLacked:
         lacked = {op for op in called if not any(self.backend.has("", op, opset) for opset in range(1, newest + 1))}
         if not lacked:
             return unchanged
-        from opshift.passes.fusion.door import FAMILIES  # slow to import
+        from opshift.passes.fusion.door import BY_NAME, FAMILIES  # slow to import
         from opshift.passes.stages.fold import fold_model
 
-        ops = {op for op, family in FAMILIES.items() if lacked & family.anchors and self.backend.has(*op, newest)}
+        written_with_lacked = [
+            op for op, family in {**FAMILIES, **BY_NAME}.items() if lacked & (family.anchors | family.also)
+        ]
+        ops = {op for op in written_with_lacked if not op[0] and self.backend.has(*op, newest)}
         if not ops:
             return unchanged
         opset = max(imports.opsets(model).get("", 1), *(min(schemas.versions(*op)) for op in ops))

@@ -61,6 +61,29 @@ def test_nothing_changes_where_nothing_is_lacking_or_comes_in(body, backend):
     assert not result.refusals
 
 
+def test_a_mean_over_an_image_is_a_pool_where_no_other_mean_is_read():
+    source = model("y = ReduceMean<axes = [2, 3], keepdims = 1>(x)", 13, inputs="float[1,2,3,4] x", outputs="float[1,2,1,1] y")  # fmt: skip
+    result = folded(source, "tidl")
+    assert [node.op_type for node in result.model.graph.node] == ["GlobalAveragePool"]
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)}
+    check_outputs(evaluate(source, feeds), evaluate(result.model, feeds), rtol=1e-6, atol=0)
+    other = model("y = ReduceMean<axes = [1], keepdims = 1>(x)", 13, inputs="float[1,2,3,4] x", outputs="float[1,1,3,4] y")  # fmt: skip
+    assert folded(other, "tidl").model is other
+
+
+@pytest.mark.parametrize(("sizes", "is_read"), [("1,2,6", True), ("1,2,N", False)])
+def test_sizes_are_computed_for_a_backend_without_shape(sizes, is_read):
+    """QNN runs behind onnxruntime, which computes sizes first."""
+    body = "size = Shape(x) two = Constant<value = int64[1] {2}>() rows = Gather(size, two) y = Expand(a, rows)"
+    source = model(body, 13, inputs=f"float[{sizes}] x, float[1] a", outputs="float[M] y")
+    result = Goal(backend=find("qnn-npu")).run(source)
+    assert (result.model is not None) == is_read
+    if is_read:
+        assert "Shape" not in {node.op_type for node in result.model.graph.node}
+    else:
+        assert {refusal.op for refusal in result.refusals} == {"Shape"}
+
+
 def test_an_operator_that_is_to_be_replaced_does_not_come_in():
     source = model(GELU, 20, **IO)
     assert "Gelu" not in {change.op for change in Goal(names=("Gelu",), backend=find("qnn-npu")).run(source).optional}
