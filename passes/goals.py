@@ -21,7 +21,7 @@ from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import elem_type_of
-from opshift.passes.model.validity import is_theirs, missing_of
+from opshift.passes.model.validity import is_runtime_extension, missing_of
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
@@ -484,7 +484,7 @@ class Goal:
         op = normalize_domain(refusal.domain), refusal.op
         if self.reader is None or self.portable:
             return bool(self.portable and op[0])
-        return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
+        return op in self.reader.lacks or op[0] in schemas.VENDORS or is_runtime_extension(*op, self.targets.get("", 1))
 
     def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
         """Make the exception for a refused model. Used by the Python API, where a refusal is an exception."""

@@ -271,7 +271,7 @@ def run(
             shared = stack.enter_context(scratch())
             jobs = [replace(job, scratch=shared) for job in jobs]
         coming = _run_together(jobs, workers, backend) if several else (_run_placed(*each) for each in enumerate(jobs))
-        stack.enter_context(_folder_of(jobs, sweep=several))
+        stack.enter_context(_output_folder(jobs, sweep=several))
         stack.enter_context(closing(coming))
         for place, result in coming:
             results[place] = result
@@ -281,8 +281,8 @@ def run(
 
 
 @contextmanager
-def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
-    """Create the output folder, and remove leftovers of processes that died. Wraps the whole batch."""
+def _output_folder(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
+    """Create the output folder of a batch; at the end, remove leftovers of crashed processes, and new empty folders."""
     folder = Path(jobs[0].output).parent
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
         yield

@@ -11,7 +11,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, normalize_domain
 from opshift.passes.model.traversal import census
-from opshift.passes.model.validity import is_theirs
+from opshift.passes.model.validity import is_runtime_extension
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def fates(model: ModelProto, folder: str | None) -> Fates:
     """Find what `--portable` would do to each operator that is neither ONNX's nor a function of the model."""
     opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
     foreign = find_foreign_operators(model)
-    vendor_ops = {op for op in calls if (normalize_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
+    vendor_ops = {op for op in calls if (normalize_domain(op[0]), op[1]) in foreign or is_runtime_extension(*op, opset)}
     if not vendor_ops:
         return {}
     tried = Goal(portable=True).run(model, folder)

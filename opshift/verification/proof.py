@@ -259,10 +259,8 @@ class Prover:
     def _prove_inner(self, region: Region) -> tuple[list[Finding], list[Failure], bool]:
         """Prove the bodies of If, Loop, Scan and functions in a region.
 
-        Runs for each region with subgraphs or functions.
-
-        Returns what was found of each, what differs on values that the model itself may never have, and whether these
-        bodies are all that the region computes.
+        Returns the findings; the failures on values that the model may never have; and whether the bodies are the only
+        nodes of the region.
         """
         findings, doubts, count = list[Finding](), list[Failure](), 0
         if self._depth >= _DEEPEST:
@@ -494,9 +492,7 @@ class Prover:
     def _widen(self, region: Region) -> Region | None:
         """Extend a region back to values that can be drawn freely, so that drawn values are possible ones.
 
-        Runs if only drawn values differ.
-
-        None where the region begins with such values already.
+        Runs if only drawn values differ. None if the region begins with such values already.
         """
         pieces = self._bodies[0].pieces
         ends = [name for name in region.inputs if name in pieces.makers]
@@ -687,9 +683,8 @@ class Prover:
         return found
 
     def _run_exactly(self, pair: Pair, kind: _Kind, feeds: Sequence[Feeds]) -> bool:
-        """Run parts that onnxruntime computes roughly in onnx.reference from now on; whether there are any.
-
-        Asked if the sides differ.
+        """Switch parts that onnxruntime computes roughly, such as a DFT, to onnx.reference; returns False if there are
+        none.
         """
         changed = False
         for which in range(2):

@@ -1,1 +1,1 @@
-"""What is known of values: their types, shapes and elements."""
+"""Answer questions about values: their types, shapes and elements."""

@@ -1,8 +1,8 @@
-"""Channels that lie in blocks, as onnxruntime saves a model at its full level: how wide blocks are, and what is real.
+"""Find the width of channel blocks (NCHWc) in a model that onnxruntime saved fully optimized.
 
-A block is as wide as the vectors of the machine that saved the model, 8 or 16 numbers, and no attribute says so. It
-follows from sizes: channels are filled up with zeros to whole blocks. A machine of another width reads such a file
-wrongly, without a word, so that running it cannot decide.
+A block has 8 or 16 channels, as many as a vector register of the machine that saved the model, and no attribute tells
+which. The width follows from sizes, as channels are padded with zeros to whole blocks. A run cannot tell it: a machine
+with another width reads the file wrongly, without an error.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _ELEMENTWISE = frozenset(
         *("Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh"),
     ]
 )
-"""The operators that onnxruntime leaves between blocks: they do the same to each number, wherever it lies."""
+"""Elementwise operators, which onnxruntime leaves between blocked ones: the order of channels does not matter."""
 
 _RANK, _VIEWED = 4, 5
-"""Axes where each block has one: it is the last."""
+"""The ranks of a blocked value, and of one in which blocks have an axis of their own, the last one."""
 
 _asked: ContextVar[int | None] = ContextVar("asked", default=None)
 
 
 @contextmanager
 def assume_width(width: int | None) -> Iterator[None]:
-    """Take blocks to be so wide meanwhile where a model does not tell; None leaves it to the model."""
+    """In this context, assume a width if a model does not tell it (`--nchwc-width`); None assumes nothing."""
     token = _asked.set(width if width is not None else _asked.get())
     try:
         yield
@@ -46,13 +46,13 @@ def assume_width(width: int | None) -> Iterator[None]:
 
 
 class Blocks(NamedTuple):
-    """What is known of the blocks of a model.
+    """The blocks of a model.
 
     Attributes:
-        width: how wide they are; 0 where nobody knows.
-        why: why nobody does, or what else keeps them from being undone.
-        channels: how many are real in a value that lies in blocks, by its name, where that is known.
-        taken: the same of what a convolution takes, by the name of what it makes.
+        width: the channels of a block; 0 if unknown.
+        why: why the width is unknown, or why the blocks cannot be undone.
+        channels: the number of real channels (without padding) of blocked values, if known.
+        taken: the number of real input channels of convolutions, by their output.
     """
 
     width: int
@@ -62,9 +62,10 @@ class Blocks(NamedTuple):
 
 
 def blocks(model: ModelProto, folder: str | None) -> Blocks:
-    """Find out how wide the blocks of a model are.
+    """Find the width of a model's blocks.
 
-    Width 16 is ruled out by 24 channels, width 8 by 16 of which 8 are real, and both by numbers where zeros fill up.
+    24 channels rule out a width of 16. 16 channels of which 8 are real rule out 8. Weights other than 0 in the padding
+    rule out either.
     """
     found = [_BlockedGraph(body, folder) for body in bodies(model) if isinstance(body, GraphProto)]
     why = next((body.why for body in found if body.why), "")
@@ -91,7 +92,7 @@ _OPEN = (
 
 
 def rename_values_in_blocks(model: ModelProto, folder: str | None) -> ModelProto:
-    """A copy in which values in blocks have other names: what becomes of them holds its numbers in another order."""
+    """Copy the model with new names for blocked values: without blocks, these have their numbers in another order."""
     made, found = (
         ModelProto(),
         [_BlockedGraph(body, folder).blocked if isinstance(body, GraphProto) else set() for body in bodies(model)],
@@ -110,7 +111,7 @@ def rename_values_in_blocks(model: ModelProto, folder: str | None) -> ModelProto
 
 
 def without_views(model: ModelProto, folder: str | None) -> ModelProto:
-    """The model, or a copy in which nothing gives blocks an axis of their own, which channels in order do not have."""
+    """Replace Reshapes that give blocks their own axis by Identity; returns the model itself if there are none."""
     found = [_BlockedGraph(body, folder).views if isinstance(body, GraphProto) else set() for body in bodies(model)]
     if not any(found):
         return model
@@ -134,7 +135,7 @@ def undo_blocks(weights: Any, width: int, *, inputs: bool) -> Any:
 
 
 def takes_blocks(inner: int, outer: int, group: int, width: int) -> tuple[bool, bool]:
-    """Whether a convolution reads blocks, and whether the input channels of its weights lie in some."""
+    """Tell whether a convolution reads blocks, and whether the input channels of its weights are blocked."""
     if group > 1:
         alone = inner == 1 and outer == group  # each channel has one filter
         return True, not alone
@@ -142,7 +143,7 @@ def takes_blocks(inner: int, outer: int, group: int, width: int) -> tuple[bool, 
 
 
 class _BlockedGraph:
-    """One graph: which values lie in blocks, what has as many channels as what, and what that says of the width."""
+    """One graph: its blocked values, groups of values with equal channels, and the widths that fit."""
 
     def __init__(self, body: GraphProto, folder: str | None):
         self.why = ""
@@ -155,7 +156,7 @@ class _BlockedGraph:
         self._convolutions: list[NodeProto] = []
         self._whole: set[str] = set()  # values that are joined block by block
         self.views: set[str] = set()
-        """Values that are blocks with an axis of their own, or without it again."""
+        """Values behind a Reshape that gives blocks an axis of their own, or removes it."""
         self._widths: set[int] = set()  # of such axes
         self._filled: dict[str, set[int]] = {}  # how many channels a value has, zeros included, by its root
         self._stated: dict[str, set[int]] = {}
@@ -173,7 +174,7 @@ class _BlockedGraph:
             self.why = "Concat joins blocks that are padded with zeros"
 
     def count_by_weights(self, width: int) -> None:
-        """Channels that nothing else tells, as behind a Resize: they are all real if the last one has a weight."""
+        """Count real channels by weights, if nothing else tells: all are real if the last one has a weight."""
         for node in self._convolutions:
             name, weights = node.input[0], self._held[node.input[1]]
             outer, inner = weights.dims[:2]
@@ -240,7 +241,7 @@ class _BlockedGraph:
         return node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] in self._held
 
     def _view(self, node: NodeProto, shape: Sequence[int]) -> None:
-        """As many channels, of which each block has an axis, or none of them has one any more."""
+        """Note a Reshape that gives blocks an axis of their own, or removes it; the channels stay equal."""
         self.views.add(node.output[0])
         self.blocked.add(node.output[0])
         self._join([node.input[0], node.output[0]])
@@ -260,14 +261,14 @@ class _BlockedGraph:
             self._join([node.input[0], node.output[0]])
 
     def _are_scalars(self, node: NodeProto) -> bool:
-        """Whether the constants that a node reads are the same for all numbers."""
+        """Tell whether all constants that a node reads are scalars."""
         return all(tensors.size(self._held[name]) == 1 for name in node.input if name in self._held)
 
     def _attribute(self, node: NodeProto, name: str, default: int) -> Any:
         return next((attribute_value(a) for a in node.attribute if a.name == name), default)
 
     def may_have(self, width: int) -> bool:
-        """Whether all that is known of sizes and zeros fits blocks of a width."""
+        """Tell whether all sizes, and the zeros of the padding, fit blocks of a width."""
         if self._widths - {width}:
             return False
         for name, filled in self._filled.items():

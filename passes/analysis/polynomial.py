@@ -1,4 +1,4 @@
-"""Integers that are known by the dimensions that they are made of: `2*batch + 1`."""
+"""Integers that are computed from dynamic dimensions, as polynomials: `2*batch + 1`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Poly(NamedTuple):
 
     @property
     def symbol(self) -> str | None:
-        """The one dimension that it is; None for anything else."""
+        """The symbol, if the polynomial is just one dimension; else None."""
         if len(self.terms) == 1:
             (names, factor), *_ = self.terms
             if factor == 1 and len(names) == 1:
@@ -31,12 +31,12 @@ Number = int | Poly
 
 
 def symbol(name: str) -> Poly:
-    """One dimension."""
+    """Make the polynomial of one dimension."""
     return Poly((((name,), 1),))
 
 
 def add(a: Number, b: Number) -> Number | None:
-    """The sum; None where it has too many terms to be worth it."""
+    """Add two numbers; None if the sum has too many terms."""
     if isinstance(a, int) and isinstance(b, int):
         return a + b
     found = Counter(_terms(a))
@@ -46,7 +46,7 @@ def add(a: Number, b: Number) -> Number | None:
 
 
 def multiply(a: Number, b: Number) -> Number | None:
-    """The product; None where it has too many terms to be worth it."""
+    """Multiply two numbers; None if the product has too many terms."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     if a == 1 or b == 1:
@@ -59,7 +59,7 @@ def multiply(a: Number, b: Number) -> Number | None:
 
 
 def divide(a: Number, b: Number) -> Number | None:
-    """The quotient, if it has no remainder whatever the dimensions are and `b` is not 0; else None."""
+    """Divide two numbers; None if there may be a remainder, or if `b` may be 0."""
     if isinstance(b, Poly):
         return 1 if a == b and is_positive(b) else None
     if isinstance(a, int) and b:
@@ -70,12 +70,12 @@ def divide(a: Number, b: Number) -> Number | None:
 
 
 def is_natural(a: Number) -> bool:
-    """Whether it is never negative: no dimension is."""
+    """Tell whether a number is never negative, as no dimension is."""
     return all(factor >= 0 for factor in _terms(a).values())
 
 
 def is_positive(a: Number) -> bool:
-    """Whether it is never below 1, whatever the dimensions are."""
+    """Tell whether a number is at least 1, whatever the dimensions are."""
     return is_natural(a) and _terms(a).get((), 0) > 0
 
 

@@ -365,7 +365,7 @@ class Scope(Inferable):
         return None if rank is None else [None] * rank
 
     def rank(self, name: str) -> int | None:
-        """How many dimensions a tensor has; None where that is unknown. Steps and rules ask this."""
+        """The rank of a tensor; None if it is unknown. Steps and rules ask this."""
         rank = ranks.rank(self, name)
         if rank is None and (shape := self.shape(name)) is not None:
             return len(shape)

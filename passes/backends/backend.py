@@ -166,12 +166,10 @@ class Backend:
         )
 
     def has(self, domain: str, op: str, opset: int) -> bool:
-        """Whether the backend has the version of the operator that `opset` of its domain uses.
+        """Tell whether the backend has the version of the operator that `opset` of its domain uses.
 
-        Asked for every operator of a model.
-
-        What vendors added to ONNX is lacked unless it is listed. So are the classical models of `ai.onnx.ml`, which few
-        backends have, unless the source names an opset of it.
+        It lacks vendor operators unless they are listed, and operators of `ai.onnx.ml` unless its source names an opset
+        of that domain.
         """
         if domain in schemas.VENDORS and (domain, op) not in self.vendors:
             return self.supports is not None and (domain, op) in self.supports

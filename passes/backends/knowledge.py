@@ -1,4 +1,4 @@
-"""What is known of each call in a model: the backend was seen to run it, is documented to, or nothing."""
+"""Decide for each call in a model whether the backend was measured to run it, is documented to, or is unknown."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import plain_type
-from opshift.passes.model.validity import is_theirs
+from opshift.passes.model.validity import is_runtime_extension
 
 READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
 """Somebody saw such a call run; somebody says that it does; nobody knows."""
 
 
 class KnownCalls(NamedTuple):
-    """What is known of the calls of one operator: `read`, `believed` or `unknown`, and why it is unknown."""
+    """Whether the backend runs the calls of one operator: `read`, `believed` or `unknown`, and why it is unknown."""
 
     operator: str
     word: str
@@ -58,7 +58,7 @@ def _judge_call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> 
     """Decide what is known of one call: measured to run, documented to run, or unknown, with the reason."""
     domain, op = normalize_domain(node.domain), node.op_type
     name = f"{domain}::{op}" if domain else op
-    if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
+    if is_runtime_extension(domain, op, opset) or (domain, op) in backend.vendors:
         return KnownCalls(name, BELIEVED)
     if not schemas.is_onnx_domain(domain):
         listed = backend.supports is not None and (domain, op) in backend.supports

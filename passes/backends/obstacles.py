@@ -15,7 +15,7 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.model.types import plain_type, type_text
-from opshift.passes.model.validity import is_theirs
+from opshift.passes.model.validity import is_runtime_extension
 
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
@@ -134,7 +134,7 @@ class _ObstacleSearch:
         if (domain, op) in self._local:
             return "" if self._backend.functions else "model-local functions are not supported"
         opset = imports.get(domain, 1)
-        if is_theirs(domain, op, opset):
+        if is_runtime_extension(domain, op, opset):
             domain = schemas.ONNXRUNTIME
         if not self._backend.has(domain, op, opset):
             some = max(self._backend.lacks.get((domain, op), 0), self._backend.oldest.get((domain, op), 0)) > 1

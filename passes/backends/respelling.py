@@ -76,7 +76,10 @@ def find_unread_forms(source: ModelProto, backend: Backend, folder: str | None =
     `inspect --target` lists them with the obstacles.
     """
     changed = respell(source, backend, folder).changes
-    return [Refusal(each.node, each.op, "", 0, False, "it is read in another form only") for each in changed]
+    return [
+        Refusal(each.node, each.op, "", 0, False, "the target reads it only in another form, which opshift can write")
+        for each in changed
+    ]
 
 
 def _find_forms(node: NodeProto, limits: list[Limit], scope: Scope) -> list[Step]:

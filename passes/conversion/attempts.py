@@ -74,14 +74,14 @@ class Copies:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What came of an attempt.
+    """The outcome of an attempt.
 
     Attributes:
-        attempt: with the copies of functions that it made.
+        attempt: the attempt, with the copies of functions that it made.
         result: the converted model, or the refusals.
-        blamed: functions of the model that cannot be converted where they stand.
-        merged: whether the refusals are about functions that were inlined as one.
-        repairable: whether a refusal may have to do with how the attempt was made.
+        blamed: functions of the model with a refused node; a repair may inline them.
+        merged: whether the refusals are about functions that were merged.
+        repairable: whether another attempt at the same targets may succeed.
     """
 
     attempt: Attempt
@@ -96,7 +96,7 @@ class Conversion:
 
 
 Repair = Callable[[Conversion], Attempt | None]
-"""The attempt that takes the place of one that failed; None where it knows none."""
+"""Makes an attempt to replace one that failed; None if it cannot help."""
 
 
 def try_attempts(

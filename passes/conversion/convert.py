@@ -61,8 +61,9 @@ def convert_model(
 ) -> Result:
     """Convert a copy of the model to opsets, given by domain, and replace `ops` by their definitions.
 
-    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
-    converted where they stand. One that needs types or constants of its callers is inlined; below IR 8, all are.
+    `folder` is where external data lie. With a `survey` of the source, which the conversion changes, the source is not
+    checked again. Model-local functions stay functions; one that needs types or constants of its callers is inlined,
+    and below IR version 8 all are.
     """
     first = plan_attempt(source, targets, ops, ir_version, folder, survey)
     return choose(try_attempts(first, convert_once, REPAIRS)).result

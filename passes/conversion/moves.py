@@ -16,7 +16,7 @@ from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import has_shape, plain_type, tensor_text, tensor_type, type_text
-from opshift.passes.model.validity import is_theirs
+from opshift.passes.model.validity import is_runtime_extension
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import find_lost_plans, inherit, take_over
@@ -113,7 +113,7 @@ def _find_vendor(work: Work, expander: Expander) -> str:
         return ""
     if domain in schemas.VENDORS:
         return domain
-    return schemas.ONNXRUNTIME if is_theirs(domain, op, work.version) else ""
+    return schemas.ONNXRUNTIME if is_runtime_extension(domain, op, work.version) else ""
 
 
 def keep_types(work: Work, scope: Scope) -> None:

@@ -1,7 +1,8 @@
 """Store int2, int4, uint2 and uint4 as int8 or uint8 where the target opset lacks them.
 
-What makes such a value yields the same number in the wider type; what reads one or hands it on takes the wider type as
-it is. Floats have no such form: what computes one rounds to its type.
+An operator that makes such a value, such as QuantizeLinear, makes the same number in the wider type; an operator that
+reads or moves it, such as Reshape, accepts the wider type anyway. Floats cannot be stored so, as they would need
+rounding.
 """
 
 from __future__ import annotations

@@ -15,23 +15,23 @@ from opshift.passes.model.legality import LegalityJudge
 from opshift.passes.model.messages import normalize_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
-from opshift.passes.model.validity import is_theirs
+from opshift.passes.model.validity import is_runtime_extension
 from opshift.passes.records import dataclass
 from opshift.passes.rewrite import registry
 
 from opshift import functions
 
 _TENSORS_SINCE = 9
-"""The version of Constant from which on no step changes one that holds a tensor of a type that it takes."""
+"""From this version on, no step changes a Constant whose tensor has an accepted type."""
 
 
 class CallPlan(Enum):
-    """What nodes of a kind need."""
+    """What to do with all nodes of a kind."""
 
     KEEP = "nothing: the operator has the same version at both ends, and the call is legal there"
     JUDGE = "look whether the call is legal: that depends on its attributes"
     DESCEND = "convert the subgraphs that it may hold, then the node"
-    CLIMB = "convert, expand or refuse it; it holds no subgraphs"
+    CONVERT = "convert, expand or refuse it; it holds no subgraphs"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Route:
         self.home = home
         self._targets = targets
         self._expander = expander
-        self._plain: dict[tuple[Op, int], Move] = {}  # the moves that hang on the operator and its version alone
+        self._moves: dict[tuple[Op, int], Move] = {}  # moves that depend on the operator and its version alone
 
     def target(self, domain: str, version: int) -> int:
         """The opset to reach in a domain: its target, or else what the body imports."""
@@ -78,15 +78,15 @@ class Route:
         domain, op = normalize_domain(signature.domain), signature.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
-            return CallPlan.CLIMB
+            return CallPlan.CONVERT
         opset = self.target(domain, version)
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, opset)
         if (goal is None or too_early(op, at)) and schemas.is_onnx_domain(domain):
-            return CallPlan.CLIMB
+            return CallPlan.CONVERT
         if schemas.has_subgraphs(domain, op):
             return CallPlan.DESCEND
         if needs_work(domain, op, at or 0, goal or 0):
-            return CallPlan.CLIMB
+            return CallPlan.CONVERT
         if signature.attributes or (
             opset and judge.why(signature.domain, op, signature.inputs, signature.outputs, (), opset)
         ):
@@ -115,32 +115,33 @@ class Route:
             CannotConvert: the operator is not at the target opset and has no definition there, or its definition
                 needs the operator itself.
         """
-        domain, op = of = work.op
+        domain, op = work.op
         version = work.version
-        if (of, version) in self._plain:
-            return self._plain[of, version]
+        if (work.op, version) in self._moves:
+            return self._moves[work.op, version]
         target = self.target(domain, version)
         first = min(schemas.versions(domain, op), default=0)
-        wanted = self._expander.wants(domain, op)
-        if is_theirs(domain, op, version) and (theirs := registry.definition(schemas.ONNXRUNTIME, op)) is not None:
-            return Inline(theirs)
-        if wanted and any(o == of and (schemas.since(*o, version) or 0) >= v for o, v in work.within):
+        is_wanted = self._expander.wants(domain, op)
+        if is_runtime_extension(domain, op, version):
+            vendor_definition = registry.definition(schemas.ONNXRUNTIME, op)
+            if vendor_definition is not None:
+                return Inline(vendor_definition)
+        if not is_wanted and target >= first:
+            return self._moves.setdefault((work.op, version), self._move_towards(work, scope, target))
+        if is_wanted and any(o == work.op and (schemas.since(*o, version) or 0) >= v for o, v in work.within):
             raise CannotConvert(work.node(scope, version), _explain_circle(op, work.within))
-        if wanted or target < first:
-            definition = registry.definition(domain, op) if wanted else None
-            stop = self._expander.opset(work.proto, scope, version)
-            if definition is not None:
-                stop = version if domain else definition.opset or version
-            if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
-                return Inline(self._definition_for_target(definition))
-            target = self._move_below(work, scope, target, first) if stop is None else stop
-            return self._move_towards(work, scope, target)
-        return self._plain.setdefault((of, version), self._move_towards(work, scope, target))
+        definition = registry.definition(domain, op) if is_wanted else None
+        opset = self._expander.opset(work.proto, scope, version)  # at which the definition is written
+        if definition is not None:
+            opset = version if domain else definition.opset or version
+        if opset is None:
+            return self._move_towards(work, scope, self._version_without_definition(work, scope, target, first))
+        if schemas.since(domain, op, version) == schemas.since(domain, op, opset):
+            return Inline(self._definition_for_target(definition))
+        return self._move_towards(work, scope, opset)
 
     def _definition_for_target(self, definition: registry.OnRequest | None) -> registry.OnRequest | None:
-        """The definition, or the other one where the target lacks an operator that this one needs. Part of
-        `next_move`.
-        """
+        """Return the definition, or its alternative if the target lacks an operator that it needs."""
         if definition is None or definition.otherwise is None:
             return definition
         needs, opset = definition.needs, self.target("", definition.opset)
@@ -148,10 +149,7 @@ class Route:
         return definition.otherwise if lacking else definition
 
     def _move_towards(self, work: Work, scope: Scope, target: int) -> Move:
-        """Find the move of a node whose operator exists at the target; `Arrived` if nothing is left to do.
-
-        Part of `next_move`.
-        """
+        """Find the next move towards a version of the operator; `Arrived` if the node has that version."""
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.is_onnx_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
@@ -160,16 +158,17 @@ class Route:
             return Arrived()
         return Cross(next_edge(domain, op, at or 0, goal or 0), (goal or 0) > (at or 0))
 
-    def _move_below(self, work: Work, scope: Scope, target: int, first: int) -> int:
-        """Find the version to go to next if no definition accepts the call; refuse if there is none.
+    def _version_without_definition(self, work: Work, scope: Scope, target: int, first: int) -> int:
+        """Find the version to go to if no definition accepts the call; refuse the node if there is none.
 
-        Part of `next_move`.
+        Either below the operator's first version, by a step; or down to the first version, where the call may have
+        types that a definition accepts.
         """
         domain, op = work.op
         if registry.step(domain, op, first) is not None:
             return first - 1
         if first > 1 and functions.has_definition(domain, op) and schemas.since(domain, op, work.version) != first:
-            return first  # which took fewer types: the one that no definition takes may be gone there
+            return first
         node = work.node(scope, work.version)
         is_basic = schemas.schema(domain, op, work.version) is not None
         lacking = "it is a basic operator: there is nothing simpler to replace it with"
@@ -183,7 +182,7 @@ class Route:
 
 
 def _explain_circle(op: str, within: Within) -> str:
-    """Explain a refusal: the definition of an operator needs the operator itself. Part of `next_move`."""
+    """Explain a refusal: the definition of an operator needs the operator itself."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
     return f"its definition needs the operator itself: {way}"
@@ -195,7 +194,7 @@ def _explain_unknown(domain: str, op: str, version: int) -> str:
     Used in a refusal.
     """
     known = schemas.versions(domain, op)
-    if not known and is_theirs(domain, op, version):
+    if not known and is_runtime_extension(domain, op, version):
         return "it is an operator of onnxruntime that ONNX does not define"
     if not known:
         return f"ONNX has no operator of this name in domain {domain or 'ai.onnx'!r}"

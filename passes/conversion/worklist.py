@@ -94,7 +94,7 @@ class BodyConverter:
                 continue
             if plan is CallPlan.KEEP:
                 continue
-            if plan is CallPlan.CLIMB and not self._rehearsing:
+            if plan is CallPlan.CONVERT and not self._rehearsing:
                 produced = replays.replay(proto, signature, scope, rehearse, self._ledger.changes)
                 if produced is not None and signature not in ahead:
                     later = places[signature][bisect_right(places[signature], index) :]

@@ -23,7 +23,7 @@ from opshift.passes.model.messages import (
 )
 
 DIFFERENT = {
-    "operators that runtimes have in the default domain": "they are refused, not broken: see `THEIRS`",
+    "operators that runtimes have in the default domain": "they are refused, not broken: see `RUNTIME_EXTENSIONS`",
     "GroupNormalization 18, which was deprecated after the fact": "models of its time are right",
     "`ai.onnx` for the default domain, in imports or nodes": "the specification makes it an alias",
     "an input or output of the graph whose type has no shape": "it says that nothing is known of the shape",
@@ -39,7 +39,7 @@ DIFFERENT = {
 }
 """What the checker decides otherwise, and why it is decided so here."""
 
-THEIRS: dict[str, int] = {
+RUNTIME_EXTENSIONS: dict[str, int] = {
     **dict.fromkeys(["Affine", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler"], 0),
     **dict.fromkeys(["ATen", "ConstantFill", "ParametricSoftplus", "Scale", "ScaledTanh"], 0),
     **dict.fromkeys(["DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT"], 0),
@@ -233,7 +233,9 @@ class ValidityWalk:
             for attribute in node.attribute:
                 self._attribute(attribute, node)
         schema = schemas.schema(domain, node.op_type, opset)
-        if is_theirs(domain, node.op_type, opset) or (schema and (node.op_type, schema.since) in _DEPRECATED_LATER):
+        if is_runtime_extension(domain, node.op_type, opset) or (
+            schema and (node.op_type, schema.since) in _DEPRECATED_LATER
+        ):
             return
         if domain == _WITHOUT_OPERATORS:
             self._fail("its domain has no operators", node)
@@ -353,9 +355,9 @@ class ValidityWalk:
         raise fault(why, node, self._where)
 
 
-def is_theirs(domain: str, op: str, opset: int) -> bool:
-    """Whether a runtime has an operator in the default domain that ONNX does not have at this opset."""
-    since = THEIRS.get(op) if not domain else None
+def is_runtime_extension(domain: str, op: str, opset: int) -> bool:
+    """Tell whether a runtime has an operator in the default domain that ONNX does not have at this opset."""
+    since = RUNTIME_EXTENSIONS.get(op) if not domain else None
     return since is not None and (since == 0 or opset < since)
 
 

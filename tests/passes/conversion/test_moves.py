@@ -106,9 +106,9 @@ def kind_of(body, opset):
 
 PLANS = [
     ("y = Relu(x)", 14, {"": 18}, (), CallPlan.KEEP), ("y = Elu<alpha=0.5>(x)", 14, {"": 18}, (), CallPlan.JUDGE), ("y = Relu(x, x)", 14, {"": 18}, (), CallPlan.JUDGE),
-    ("y = Relu(x)", 14, {"": 13}, (), CallPlan.CLIMB), ("y = Gelu(x)", 20, {"": 19}, (), CallPlan.CLIMB), ("y = Relu(x)", 14, {"": 18}, [("", "Relu")], CallPlan.CLIMB),
-    ("y = Nothing(x)", 14, {"": 18}, (), CallPlan.CLIMB), ("y = my.Thing(x)", 14, {"": 18}, (), CallPlan.DESCEND), ("y = SequenceEmpty()", 14, {"": 18}, (), CallPlan.KEEP),
-    ("y = Relu(x)", 14, {}, (), CallPlan.KEEP), ("y = Gelu(x)", 19, {"": 20}, (), CallPlan.CLIMB),
+    ("y = Relu(x)", 14, {"": 13}, (), CallPlan.CONVERT), ("y = Gelu(x)", 20, {"": 19}, (), CallPlan.CONVERT), ("y = Relu(x)", 14, {"": 18}, [("", "Relu")], CallPlan.CONVERT),
+    ("y = Nothing(x)", 14, {"": 18}, (), CallPlan.CONVERT), ("y = my.Thing(x)", 14, {"": 18}, (), CallPlan.DESCEND), ("y = SequenceEmpty()", 14, {"": 18}, (), CallPlan.KEEP),
+    ("y = Relu(x)", 14, {}, (), CallPlan.KEEP), ("y = Gelu(x)", 19, {"": 20}, (), CallPlan.CONVERT),
 ]  # fmt: skip
 
 

@@ -229,8 +229,8 @@ def test_types_of_attributes_came_with_ir_2(ir):
 )  # fmt: skip
 def test_operators_of_a_runtime_until_onnx_has_them(op, opset, theirs):
     """The first opset with the operator is that of onnx's schemas."""
-    assert validity.is_theirs("", op, opset) is theirs
-    assert not validity.is_theirs("own", op, opset)
+    assert validity.is_runtime_extension("", op, opset) is theirs
+    assert not validity.is_runtime_extension("own", op, opset)
     if onnx.defs.has(op):
         assert theirs == (
             opset

@@ -41,7 +41,7 @@ def verdict(of: ModelProto) -> str:
 def checker(of: ModelProto) -> str:
     """What onnx.checker says, but of operators of runtimes."""
     opset = validity.imports(of).get("", 0)
-    if any(validity.is_theirs(node.domain, node.op_type, opset) for node in of.graph.node):
+    if any(validity.is_runtime_extension(node.domain, node.op_type, opset) for node in of.graph.node):
         return verdict(of)
     try:
         onnx.checker.check_model(of)
@@ -156,7 +156,7 @@ def test_operators_of_a_runtime_are_refused_and_not_broken(tmp_path, capsys):
 def test_the_table_holds_what_the_runtime_has_in_the_default_domain():
     official = {(s.name, s.since_version) for s in onnx.defs.get_all_schemas_with_history() if not s.domain}
     own = {(s.name, s.since_version) for s in runtime.get_all_operator_schema() if not s.domain} - official
-    assert {name for name, since in own if not validity.is_theirs("", name, since)} == set()
+    assert {name for name, since in own if not validity.is_runtime_extension("", name, since)} == set()
 
 
 @pytest.mark.parametrize(
