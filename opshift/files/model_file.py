@@ -24,7 +24,7 @@ PathLike = str | os.PathLike[str]
 
 _VENDORS = b"com.m"  # what the names of onnxruntime's domains begin with
 WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
-OVERWRITES = "the model's external data would overwrite it"
+OVERWRITES = "the model's external data would overwrite it; remove it, or choose another folder"
 MOST = external.MOST  # bytes of a message that protobuf reads
 
 
@@ -301,11 +301,11 @@ class Draft:
         for location, pieces in files.items():
             final = Path(tensor_data.reachable(str(self._path.parent / location)))
             there = final.exists()
-            if there and not (self._together and final.stat().st_size == skeletons.length_of(pieces)):
+            if there and final.stat().st_size != skeletons.length_of(pieces):
                 raise FileExistsError(0, OVERWRITES, str(final))
             self._make_folder(final.parent)
             self._fill(final, pieces)
-            if there:  # what an interrupted run left there is used again
+            if there:  # an earlier run, interrupted or not, wrote the same
                 import filecmp
 
                 written, _ = self._pending.pop()

@@ -100,11 +100,12 @@ def test_copied_data_have_names_of_their_own(name, together, same, written, here
     assert external.locations(model_file.read(folder / "out.onnx")) == [written]
 
 
-def test_data_that_are_there_from_an_interrupted_run_are_used_again(here, there):
+@pytest.mark.parametrize(("together", "name"), [(True, "out.onnx.weights.bin"), (False, "weights.bin")])
+def test_data_that_are_there_from_an_earlier_run_are_used_again(together, name, here, there):
     held = moved(here, "weights.bin").SerializeToString()
-    path = there / "out.onnx.weights.bin"
+    path = there / name
     for _ in range(2):
-        with model_file.Draft(onnx.ModelProto.FromString(held), there / "out.onnx", here, together=True) as draft:
+        with model_file.Draft(onnx.ModelProto.FromString(held), there / "out.onnx", here, together=together) as draft:
             draft.publish()
             made = path.stat().st_ino
         assert listing(there) == ["out.onnx", path.name]
@@ -112,19 +113,12 @@ def test_data_that_are_there_from_an_interrupted_run_are_used_again(here, there)
     others = [bytes(path.stat().st_size), path.read_bytes() + b"more"]
     for other in others:
         path.write_bytes(other)
-        draft = model_file.Draft(onnx.ModelProto.FromString(held), there / "out.onnx", here, together=True)
-        with pytest.raises(CannotWrite, match="would overwrite it") as told, draft:
+        draft = model_file.Draft(onnx.ModelProto.FromString(held), there / "out.onnx", here, together=together)
+        with pytest.raises(CannotWrite, match="would overwrite it; remove it, or") as told, draft:
             pass
         assert (told.value.errno, told.value.filename) == (0, str(path)), "it is no error of the system's"
         assert path.read_bytes() == other
         assert listing(there) == ["out.onnx", path.name]
-
-
-def test_what_is_not_to_go_together_is_not_used_again(here, there):
-    held = moved(here, "weights.bin")
-    (there / "weights.bin").write_bytes((here / "weights.bin").read_bytes())
-    with pytest.raises(CannotWrite, match="would overwrite it"), model_file.Draft(held, there / "out.onnx", here):
-        pass
 
 
 def test_a_draft_is_read_with_its_data_where_they_lie_until_it_is_published(here, there):
