@@ -511,7 +511,7 @@ def convert_version_goal(target: Target | None, ir_version: int | None, wanted: 
         ValueError: the target is not known, an option has no meaning, or nothing is asked.
     """
     goal = with_options(conversion(target, ir_version, wanted), **options)
-    if target is None and ir_version is None and not wanted.quantization and not goal.has_options:
+    if target is None and ir_version is None and wanted == NOTHING and not goal.has_options:
         raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
     return goal
 

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 def convert_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift convert`. `main` calls it before any model is read."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not _has_options(options) and options.quantization is None:
+    refined = options.quantization is not None or options.optimize or options.modernize
+    if not goal_named and not refined and not _has_options(options):
         known = "--opset, --target, --ir-version, --types, --quantization, --fix-shape"
         raise ValueError(f"nothing to do: give {known} or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)

@@ -28,6 +28,7 @@ RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
         (goals.convert_version_goal(None, None, Refinement(), fix_shape="N=1"), "fixed", ""),
         (goals.convert_version_goal(None, None, Refinement(), rebatch=4), "batch-4", ""),
         (goals.convert_version_goal(None, None, Refinement(), annotate=True), "annotated", ""),
+        (goals.convert_version_goal(None, None, Refinement(optimize=True)), "optimized", ""),
     ],
 )
 def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):

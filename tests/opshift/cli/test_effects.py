@@ -139,6 +139,8 @@ def test_weights_that_were_left_behind_are_told(here, capsys):
         ("convert in.onnx out.onnx --target onnxruntime", "nothing to do: the model is already as you asked"),
         ("convert in.onnx out.onnx --quantization qoperator", "nothing to do: the model is already as you asked"),
         ("optimize in.onnx out.onnx", "nothing to do: the model is already as you asked"),
+        ("convert in.onnx out.onnx --optimize", "nothing to do: the model is already as you asked"),
+        ("convert in.onnx out.onnx --modernize", "nothing to fold"),
         ("fold in.onnx out.onnx", "nothing to fold"),
         ("inline in.onnx out.onnx --op Relu", "nothing to inline: the model has no Relu"),
     ],
