@@ -16,7 +16,7 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, Ten
 from opshift.passes.model.traversal import own_names, subgraphs
 
 _MOST = 1 << 16
-"""The most elements of a value that is computed, and the largest trip count that is reported as a number."""
+"""The most elements of a value that is computed."""
 _DEEPEST = 200
 """Nodes, one after the other, of which a value is computed."""
 _MEASURING = frozenset({"Shape", "Size"})
@@ -66,7 +66,7 @@ class Unknown(Exception):
 def count_iterations(node: NodeProto, body: GraphProto, scope: Scope, most: int) -> int:
     """Count how often the body of a Loop runs; raises `Unknown` if constants alone do not decide it.
 
-    A result above `most` is only the trip count: the Loop may end earlier.
+    `most` + 1 stands for more.
     """
     around = Values(scope, scope.body.node)
     limit, goes_on = None, True
@@ -94,9 +94,7 @@ def count_iterations(node: NodeProto, body: GraphProto, scope: Scope, most: int)
         if not _number(inside.find(body.output[0].name), why):
             return iteration + 1
         values = {condition: values[condition]} | {name: inside.find(later[name]) for name in needed}
-    if limit is None or limit > _MOST:
-        raise Unknown(f"it has more than {most} iterations; try a larger --unroll")
-    return limit
+    return most + 1
 
 
 def _number(found: Any, why: str) -> int:

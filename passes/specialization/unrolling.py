@@ -174,11 +174,11 @@ def _show(model: ModelProto) -> None:
 
 
 def check(iterations: int, most: int, nodes: int) -> None:
-    """Raise `Unknown` for more iterations than are wanted, or for a body that would become too many nodes."""
-    if iterations > most:
-        raise Unknown(f"it has {iterations} iterations; allowed: {most}; try --unroll {iterations}")
+    """Raise `Unknown` for a body that would become too many nodes, or for more iterations than are wanted."""
     if iterations * nodes > _MOST_NODES:
         raise Unknown(f"{iterations} iterations of {nodes} nodes are too many; allowed: {_MOST_NODES} nodes")
+    if iterations > most:
+        raise Unknown(f"it has {iterations} iterations; allowed: {most}; try --unroll {iterations}")
 
 
 def _size(scope: Scope, name: str, axis: int) -> int:
@@ -290,12 +290,12 @@ class _Rewriting:
             raise Unknown(f"Identity of opset {scope.opset} takes no optional values; try --opset 16 first")
         is_loop = node.op_type == "Loop"
         inside = next(graph for _, _, graph in subgraphs(source))
-        iterations = (
-            count_iterations(source, inside, scope, self.most) if is_loop else _count_scan_iterations(source, scope)
-        )
+        size = max(1, sum(1 for _ in _nodes(body)))
+        most = _MOST_NODES // size  # more can never be unrolled
+        iterations = count_iterations(source, inside, scope, most) if is_loop else _count_scan_iterations(source, scope)
         if not iterations:
             raise Unknown("it never runs, and the sizes of what it would stack are unknown")
-        check(iterations, self.most, sum(1 for _ in _nodes(body)))
+        check(iterations, self.most, size)
         written = _Body(node, body, scope, self)
         nodes = list(written.loop(iterations) if is_loop else written.scan(iterations))
         self.released.update(dead_code.names_read(node), *(made.output for made in nodes))

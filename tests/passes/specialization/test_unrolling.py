@@ -121,8 +121,18 @@ def test_names_of_nodes_stay_apart():
         ),
         (COUNTED.replace("Loop(m, c, a)", "Loop(m, d, a)"), "float[4,3] x, bool d", 'its condition "d" is dynamic'),
         (AS_LONG, "float[N,3] x", 'whether it goes on ("on") is dynamic'),
-        (COUNTED.replace("Loop(m, c, a)", "Loop(k, c, a)"), "float[4,3] x", "it has 50000 iterations; allowed: 64"),
-        (UNTIL, "float[4,3] x", "it has more than 64 iterations"),
+        (
+            COUNTED.replace("Loop(m, c, a)", "Loop(k, c, a)"),
+            "float[4,3] x",
+            "5001 iterations of 4 nodes are too many; allowed: 20000 nodes",
+        ),
+        (UNTIL, "float[4,3] x", "it has 1000 iterations; allowed: 64; try --unroll 1000"),
+        (
+            UNTIL.replace("Loop(,", "Loop(ends,"),
+            "float[4,3] x",
+            "it has 1000 iterations; allowed: 64; try --unroll 1000",
+        ),
+        (UNTIL.replace("Less(n1, most)", "Less(n1, ends)"), "float[4,3] x", "5001 iterations of 4 nodes are too many"),
         (SCAN.format(attributes="num_scan_inputs = 1", scanned="x"), "float[N,3] x", 'the length of "x" is dynamic'),
         (SEQUENCES, "float[4,3] x", "Identity of opset 13 takes no sequences"),
         (DRAWN, "float[4,3] x", 'the trip count "k" is dynamic'),
@@ -130,8 +140,9 @@ def test_names_of_nodes_stay_apart():
     ],
 )
 def test_what_stays_is_named_with_the_reason(body, inputs, why):
-    constants = f"int64 at = {{0}}, bool c = {{1}}, int64 most = {{{1000 if body == UNTIL else 3}}}"
-    constants += "" if "k = " in body else f", int64 k = {{{0 if body == UNTIL else 50000}}}"
+    until = "int64 n0" in body
+    constants = f"int64 at = {{0}}, bool c = {{1}}, int64 most = {{{1000 if until else 3}}}, int64 ends = {{6000}}"
+    constants += "" if "k = " in body else f", int64 k = {{{0 if until else 50000}}}"
     constants += "" if "int64 m" in inputs else ", int64 m = {3}"
     of = model(f"a = Gather(x, at) {body}", 13, inputs=inputs, outputs="float[] y", constants=constants)
     done = unroll(of, 64)
