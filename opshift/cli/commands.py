@@ -503,7 +503,9 @@ def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts,
     from opshift.jobs.readers import readers
 
     folder = _folder(options.model)
-    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
+    light = source.ByteSize() <= model_file.WHOLE  # a tree ensemble's one node has as many bytes as it has trees
+    asked, few = options.reach, light and found.nodes <= _TRIED_UNASKED
+    tried = range(1, schemas.latest() + 1) if asked or few else ()
     reach = dict[int, Result]()
     with working(options):
         progress.tell("look at operators and weights")
@@ -511,8 +513,8 @@ def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts,
         of = fates(source, folder)
         for opset in tried:
             progress.tell("try each opset", opset, len(tried))
-            reach[opset] = engine.convert_model(source, {"": opset}, folder=folder)
-        read = readers(source, folder) if options.reach or found.nodes <= _READ_UNASKED else None
+            reach[opset] = replace(engine.convert_model(source, {"": opset}, folder=folder), model=None)
+        read = readers(source, folder) if asked or (light and found.nodes <= _READ_UNASKED) else None
     if options.format == "json":
         print(documents.render_document(options.command, documents.of_inspection(found, described, of, reach, read)))
     else:

@@ -190,6 +190,14 @@ def test_verify_compares_two_files(source, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["status"] == "different"
 
 
+def test_inspect_keeps_no_model_of_an_opset(source, monkeypatch):
+    shown = []
+    monkeypatch.setattr(commands.display, "show_inspection", lambda *given, **how: shown.extend(given[3].values()))
+    assert cli.main(["inspect", str(source)]) == 0
+    assert len(shown) == 28
+    assert [result.model for result in shown if result.model is not None] == []
+
+
 def test_inspect_says_what_can_be_reached(source, capsys):
     assert cli.main(["inspect", str(source)]) == 0
     printed = capsys.readouterr().out
@@ -199,8 +207,9 @@ def test_inspect_says_what_can_be_reached(source, capsys):
     assert json.loads(capsys.readouterr().out)["reach"]["13"]["reachable"]
 
 
-def test_inspect_does_not_take_a_large_model_to_each_opset_unasked(source, monkeypatch, capsys):
-    monkeypatch.setattr(commands, "_TRIED_UNASKED", 0)
+@pytest.mark.parametrize(("module", "limit"), [(commands, "_TRIED_UNASKED"), (model_file, "WHOLE")])
+def test_inspect_does_not_take_a_large_model_to_each_opset_unasked(module, limit, source, monkeypatch, capsys):
+    monkeypatch.setattr(module, limit, 0)
     assert cli.main(["inspect", str(source)]) == 0
     assert "opsets that work: --reach tries all of them, --opset N one\n" in capsys.readouterr().out
     assert cli.main(["inspect", str(source), "--format", "json"]) == 0
