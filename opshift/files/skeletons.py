@@ -8,9 +8,11 @@ Only lengths are read on the way, so that the cost depends on the number of node
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
 
 from opshift.files.wire import (
     BYTES,
@@ -29,8 +31,10 @@ from opshift.files.wire import (
 )
 from opshift.passes.model import tensor_data
 from opshift.passes.model.encoding.fields import Malformed, encode_number, varint
-from opshift.passes.model.messages import ModelProto, TensorProto
+from opshift.passes.model.messages import AttributeProto, ModelProto, TensorProto
 
+_ATTRIBUTE = AttributeProto.DESCRIPTOR
+_LISTS = {AttributeProto.FLOATS_FIELD_NUMBER, AttributeProto.INTS_FIELD_NUMBER, AttributeProto.STRINGS_FIELD_NUMBER}
 LARGE = 32 * 1024  # bytes: what a step may ask for stays in the message
 
 _RAW, _FLOATS, _DOUBLES, _TYPE, _LOCATION, _EXTERNAL = (
@@ -111,6 +115,9 @@ class _Thinning:
         """Append what is left of a message; returns its length."""
         if level > LEVELS:
             raise Malformed(TOO_DEEP)
+        if kind is _ATTRIBUTE and _is_list(self._data, pos, end):
+            pieces.append(self._data[pos:end])
+            return end - pos
         data, large, holding, once = self._data, self._large, children(kind), single(kind)
         known, references, seen = len(pieces), self.references, set[int]()
         copied, total = pos, 0
@@ -174,6 +181,20 @@ class _Thinning:
         made = TensorProto()
         tensor_data.mark(made, self._location, self._stamp, taken, _plain(*only, elem_type) if count == 1 else None)
         return b"".join([*rest, data[copied:end], made.SerializeToString()])
+
+
+def _is_list(data: Buffer, start: int, end: int) -> bool:
+    """Whether an attribute begins as a list of numbers or strings, and has no tensors.
+
+    A tree ensemble has lists of millions. protobuf reads them at once, which takes seconds here, field by field.
+    """
+    if not any(tag >> 3 in _LISTS for tag, *_ in islice(fields(data, start, end), 8)):
+        return False
+    try:
+        attribute = AttributeProto.FromString(data[start:end])
+    except DecodeError:
+        return False
+    return children(_ATTRIBUTE).keys().isdisjoint(field.number for field, _ in attribute.ListFields())
 
 
 def _plain(number: int, start: int, end: int, elem_type: int) -> tensor_data.Range | None:

@@ -133,6 +133,30 @@ def test_a_file_goes_through_whatever_stands_behind_its_tensors():
         assert (len(thin), sum(isinstance(p, skeletons.ByteRange) for p in pieces)) != (len(data), 0)
 
 
+def test_a_long_list_of_an_attribute_is_not_looked_at_number_by_number(monkeypatch):
+    looked = []
+    monkeypatch.setattr(skeletons, "fields", lambda *given: (looked.append(one) or one for one in wire.fields(*given)))
+    tree = ModelProto()
+    node = tree.graph.node.add(op_type="TreeEnsembleRegressor")
+    node.attribute.add(name="nodes_values", floats=[0.5] * 1000)
+    node.attribute.add(name="nodes_modes", strings=[b"LEAF"] * 1000)
+    node.attribute.add(name="nodes_treeids", ints=range(1000))
+    data = tree.SerializeToString()
+    assert skeletons.skeleton(data, "m", "s", 8) == data
+    assert len(looked) < 30
+    with pytest.raises(Malformed, match="truncated"):
+        skeletons.skeleton(data[:-1], "m", "s", 8)
+
+
+def test_tensors_of_an_attribute_with_a_list_are_left_in_the_file():
+    odd = ModelProto()
+    attribute = odd.graph.node.add().attribute.add(ints=range(1000))
+    attribute.tensors.add(data_type=TensorProto.FLOAT, raw_data=bytes(100))
+    made = ModelProto.FromString(skeletons.skeleton(odd.SerializeToString(), "m", "s", 8))
+    assert tensor_data.is_embedded(made.graph.node[0].attribute[0].tensors[0])
+    assert made.graph.node[0].attribute[0].ints == attribute.ints
+
+
 def test_a_text_that_reads_like_a_reference_stays_one():
     """A model that was not read from a file may hold any."""
     text = tensor_data.FIELDS
