@@ -273,12 +273,14 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, rounded_to: int) 
 
 
 def _find_unfilled_windows(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List windows (kernels) that were larger than their feature map in each run."""
+    """List windows (kernels) that were larger than their feature map in each run, and are not at other sizes."""
     wide = windows.windows(side.model)
     largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
     sizes = {name: value.shape for name, value in largest.items() if hasattr(value, "shape")}
     seen = windows.infer_shapes(side.model, side.folder, sizes, [window.value for window in wide]) if wide else {}
-    names = [str(window) for window in wide if window.lacking(seen.get(window.value, ()))]
+    unfilled = [window for window in wide if window.lacking(seen.get(window.value, ()))]
+    ever = windows.infer_shapes(side.model, side.folder, {}, [window.value for window in unfilled]) if unfilled else {}
+    names = [str(window) for window in unfilled if not window.lacking(ever.get(window.value, ()))]
     if not names:
         return []
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""

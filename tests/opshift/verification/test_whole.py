@@ -65,6 +65,17 @@ def test_a_difference_across_engines_is_a_difference():
     assert run("y = ReduceMax<axes = [1]>(x)", "y = ReduceMin(x, a)", opsets=(13, 28), **held).is_different
 
 
+@pytest.mark.parametrize(("sizes", "is_told"), [("N,1,H,W", True), ("N,1,4,4", False)])
+def test_kernels_that_no_image_filled_are_told(sizes, is_told):
+    """The user's image is too small for them. Where all images are, there is nothing to try."""
+    body = "y = Conv<kernel_shape=[7,7], pads=[3,3,3,3]>(x, w)"
+    io = {"inputs": f"float[{sizes}] x", "outputs": "float[N,1,H,W] y"}
+    kernel = f"float[1,1,7,7] w = {{{', '.join(['1'] * 49)}}}"
+    found = run(body, body, wanted=read_options(input_shape={"x": (2, 1, 4, 4)}), constants=kernel, **io)
+    told = 'kernels larger than their feature map, so not fully tested: Conv "y"; try larger sizes with --input-shape'
+    assert found.remarks == [told] * is_told
+
+
 def test_what_nobody_runs():
     found = run("y = my.Thing(x)", "y = my.Thing(x)", domains='"my" : 1')
     assert (found.engine, found.feeds, found.is_different) == ("", [], False)
