@@ -22,7 +22,7 @@ from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.proof import CAPTURED, Failure, Manner, Prover
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
-from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Verification
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Verification, shorten
 from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
 
 
@@ -137,7 +137,7 @@ def _with_regions(
 
 def _say_names(names: Sequence[str]) -> str:
     """Write the first of the values of which something is said, and how many more there are."""
-    return f'"{names[0]}"{f" and {len(names) - 1} more" if len(names) > 1 else ""}'
+    return f'"{shorten(names[0])}"{f" and {len(names) - 1} more" if len(names) > 1 else ""}'
 
 
 def _find_retyped(before: Side, after: Side) -> set[str]:

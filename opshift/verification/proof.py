@@ -392,7 +392,7 @@ class Prover:
                     if untaken:  # a branch differs on what it would have been given
                         kind.failures += untaken
                         return
-                    self._remark(kind, "tested only on numbers that the nodes in front can compute")
+                    self._remark(kind, "equal only on numbers that the nodes before it can compute")
                     kind.closeness = known.worse(again.closeness)
                     return
                 if there is None and again.why == _NAN:

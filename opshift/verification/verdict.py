@@ -188,8 +188,8 @@ def verdict(found: Verification) -> str:
         return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
     if found.equal:
         return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
-    place = f' at "{_shorten(found.tensor)}"' if found.tensor else ""
-    named = f" {_shorten(found.node)!r}" if found.node != found.tensor else ""
+    place = f' at "{shorten(found.tensor)}"' if found.tensor else ""
+    named = f" {shorten(found.node)!r}" if found.node != found.tensor else ""
     maker = f", made by {found.op}{named}" if found.node else ""
     said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
     said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
@@ -200,7 +200,7 @@ _LONG = 80
 """Letters of a name; exporters join the names of all that they fused."""
 
 
-def _shorten(name: str) -> str:
+def shorten(name: str) -> str:
     """Cut the middle out of a long name. JSON and reports hold the whole one."""
     return name if len(name) <= _LONG else f"{name[: _LONG // 2]}...{name[-_LONG // 2 :]}"
 
@@ -210,7 +210,7 @@ def list_measurements(found: Verification) -> list[str]:
     lines = []
     worst, is_inside = found.worst, found.status == DIFFERENT and bool(found.node)
     if worst is not None and not found.is_same:
-        whose = f' (output "{_shorten(worst.output)}")' if len(found.outputs) > 1 else ""
+        whose = f' (output "{shorten(worst.output)}")' if len(found.outputs) > 1 else ""
         agree = (
             "the outputs of the whole models agree: "
             if is_inside and not any(output.why for output in found.outputs)

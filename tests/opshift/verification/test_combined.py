@@ -92,7 +92,16 @@ def test_parts_that_agree_with_the_nodes_before_them_are_one_remark():
     text = "a = Exp(x) b = Sigmoid(x) p = {}(a) q = {}(b) y = Add(p, q)"
     found = verify(text.format("Relu", "Abs"), text.format("Identity", "Identity"), promise=True)
     assert found.status == "equal"
-    assert found.remarks == ('"p" and 1 more: tested only on numbers that the nodes in front can compute',)
+    assert found.remarks == ('"p" and 1 more: equal only on numbers that the nodes before it can compute',)
+
+
+def test_long_names_are_cut_in_remarks():
+    """TensorFlow's converter joins those of all nodes that it fused."""
+    name = "a" * 50 + "b" * 50
+    found = verify(
+        f"a = Exp(x) {name} = Relu(a) y = Neg({name})", f"a = Exp(x) {name} = Identity(a) y = Neg({name})", promise=True
+    )
+    assert found.remarks[0].startswith(f'"{"a" * 40}...{"b" * 40}": ')
 
 
 def numbered(source, first):

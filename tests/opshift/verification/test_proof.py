@@ -114,7 +114,7 @@ def test_a_region_is_widened_to_values_that_are_free(one, other):
     """What holds between landmarks is no difference, but is said."""
     _, made = proved(one, other, constants="float n = {0}, float o = {1}")
     assert made.failures == []
-    assert made.remarks.keys() <= {"tested only on numbers that the nodes in front can compute"}
+    assert made.remarks.keys() <= {"equal only on numbers that the nodes before it can compute"}
 
 
 def test_the_size_of_an_input_is_no_free_number():
@@ -130,7 +130,7 @@ def test_the_size_of_an_input_is_no_free_number():
         constants="int64 i = {0}, int64[1] j = {0}",
     )
     assert made.failures == []
-    assert made.remarks == {"tested only on numbers that the nodes in front can compute": {"y": None}}
+    assert made.remarks == {"equal only on numbers that the nodes before it can compute": {"y": None}}
 
 
 def test_names_that_mean_other_values_are_given_up():
