@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class FoldLacked:
     """Fold what a model writes with operators that the backend has at no opset, such as GELU with Erf for Qualcomm QNN.
 
-    The model is taken to the opset of the operator that comes in, if it is older. A replacement would need more nodes,
-    and often types that the backend lacks, too: Erf is approximated in double.
+    The model is taken to the opset of the operator that comes in, if its own is older. A replacement would need more
+    nodes, and often types that the backend lacks, too: Erf is approximated in double.
     """
 
     backend: Backend
@@ -43,14 +43,16 @@ class FoldLacked:
         from opshift.passes.stages.fold import fold_model
 
         written_with_lacked = [
-            op for op, family in {**FAMILIES, **BY_NAME}.items() if lacked & (family.anchors | family.also)
+            op
+            for op, family in {**FAMILIES, **BY_NAME}.items()
+            if lacked & (family.anchors | family.also) and not op[0]
         ]
-        ops = {op for op in written_with_lacked if not op[0] and self.backend.has(*op, newest)}
-        if not ops:
-            return unchanged
-        opset = max(imports.opsets(model).get("", 1), *(min(schemas.versions(*op)) for op in ops))
-        lifted = Reach({"": opset}).apply(model, facts, allowance)
-        if lifted.model is None:
-            return unchanged
-        folded = fold_model(lifted.model, frozenset(ops), self.backend, frozenset(), facts, allowance)
-        return lifted.join(folded) if folded.changes else unchanged
+        ops = {op for op in written_with_lacked if schemas.since(*op, newest) and self.backend.has(*op, newest)}
+        own, result = imports.opsets(model).get("", 1), unchanged
+        for opset in sorted({max(own, min(schemas.versions(*op))) for op in ops}):
+            lifted = result.join(Reach({"": opset}).apply(result.model, facts, allowance)) if opset > own else result
+            if lifted.model is None:
+                break
+            folded = fold_model(lifted.model, frozenset(ops), self.backend, frozenset(), facts, allowance)
+            result = lifted.join(folded) if folded.changes else result
+        return result

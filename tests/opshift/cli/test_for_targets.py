@@ -106,7 +106,7 @@ def test_numbers_are_asked_for_where_a_target_of_dynamic_sizes_reads_the_model_w
 
 def test_inline_for_a_target_names_all_that_has_no_definition(npu, tmp_path, capsys):
     path = tmp_path / "product.onnx"
-    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
+    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[1,2,2] x", outputs="float[1,2,2] y"), path)
     assert cli.main(["inline", str(path), "--target", npu]) == 3
     printed = capsys.readouterr().out
     assert 'refused: 2 x MatMul "t" "y": it is a basic operator' in printed
@@ -264,7 +264,7 @@ def test_types_that_were_seen_to_fail_are_said(tmp_path, monkeypatch, capsys):
 
 def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path, capsys):
     path = tmp_path / "product.onnx"
-    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
+    onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[1,2,2] x", outputs="float[1,2,2] y"), path)
     assert cli.main(["inspect", str(path), "--target", npu]) == 3
     said = 'would be refused: 2 x MatMul "t" "y": it is a basic operator: there is nothing simpler to replace it with'
     assert said in capsys.readouterr().out

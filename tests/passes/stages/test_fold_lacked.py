@@ -71,6 +71,14 @@ def test_a_mean_over_an_image_is_a_pool_where_no_other_mean_is_read():
     assert folded(other, "tidl").model is other
 
 
+def test_a_model_goes_no_further_than_what_comes_in_needs(tmp_path):
+    (tmp_path / "npu.toml").write_text('name = "npu"\nsource = "s"\n[versions."1"]\nopset = 26\nlacks = ["MatMul"]\n')
+    source = model("y = MatMul(x, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y")
+    result = folded(source, str(tmp_path / "npu.toml"))  # Attention of opset 23 is written with MatMul, too
+    assert [node.op_type for node in result.model.graph.node] == ["Gemm"]
+    assert [entry.version for entry in result.model.opset_import] == [13]
+
+
 @pytest.mark.parametrize(("sizes", "is_read"), [("1,2,6", True), ("1,2,N", False)])
 def test_sizes_are_computed_for_a_backend_without_shape(sizes, is_read):
     """QNN runs behind onnxruntime, which computes sizes first."""
