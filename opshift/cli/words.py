@@ -46,11 +46,25 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, **{"width": _width(), **named})
 
 
+class _StoreOnce(argparse._StoreAction):
+    """Stores the value of an option. Of two, as `--target mnn --target rknn`, one would be lost without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None
+    ) -> None:
+        held = getattr(namespace, self.dest, self.default)
+        if option is not None and held not in (self.default, value):
+            raise Misuse(f"{option} is given twice, as {held} and as {value}; give one", parser)
+        super().__call__(parser, namespace, value, option)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviations, and raises `Misuse` where others end the process."""
 
     def __init__(self, **named: Any):
         super().__init__(**{"allow_abbrev": False, "formatter_class": _Formatter, **named})
+        self.register("action", None, _StoreOnce)
+        self.register("action", "store", _StoreOnce)
 
     def error(self, message: str) -> NoReturn:
         if message.endswith(f"required: {COMMAND}"):

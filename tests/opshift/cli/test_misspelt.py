@@ -79,6 +79,8 @@ MISSPELT = [
     ("convert in.onnx --opset ai.onnx.mll=3", "'ai.onnx.mll' are not known; did you mean 'ai.onnx.ml'?"),
     ("convert in.onnx --opset 13 --opset 14", "--opset names two opsets for domain 'ai.onnx': 13 and 14; give one"),
     ("convert in.onnx --opset 13 --target rknn", "not both"),
+    ("convert in.onnx --target rknn --target=mnn", "--target is given twice, as rknn and as mnn; give one"),
+    ("convert in.onnx --types float16 --types int64=int32", "--types is given twice, as float16 and as int64=int32"),
     ("convert in.onnx --target 13", "--opset 13"),
     ("convert in.onnx --ir-version 99", "unknown IR version 99; supported: 3 to 14"),
     ("convert in.onnx --opset 13 --ir-version 0", "unknown IR version 0"),
