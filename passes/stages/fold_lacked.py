@@ -50,9 +50,10 @@ class FoldLacked:
         ops = {op for op in written_with_lacked if schemas.since(*op, newest) and self.backend.has(*op, newest)}
         own, result = imports.opsets(model).get("", 1), unchanged
         for opset in sorted({max(own, min(schemas.versions(*op))) for op in ops}):
-            lifted = result.join(Reach({"": opset}).apply(result.model, facts, allowance)) if opset > own else result
+            lifted = result.join(Reach({"": opset}).apply(model, facts, allowance)) if opset > own else result
             if lifted.model is None:
                 break
             folded = fold_model(lifted.model, frozenset(ops), self.backend, frozenset(), facts, allowance)
-            result = lifted.join(folded) if folded.changes else result
+            if folded.changes and folded.model is not None:
+                model, result = folded.model, lifted.join(folded)
         return result
