@@ -36,7 +36,7 @@ def check_output(options: argparse.Namespace, label: str) -> Path:
     beside = model.parent / f"{model.stem}.{label}{suffix}"
     found = follow_link(Path(options.output) if options.output else beside)
     if options.output and found.suffix.lower() in _OTHERS:
-        raise ValueError(f"{found} is no ONNX file name, and opshift writes ONNX; give a name that ends in .onnx")
+        raise ValueError(f"{found} is not an ONNX file name; give a name that ends in .onnx")
     with writing(found):
         _check_folder(options.output or str(beside))
         _check_folder(str(found))

@@ -72,7 +72,7 @@ def _split_paths(parser: Parser, options: argparse.Namespace) -> None:
         if len(options.paths) > 2:
             numbers = [path for path in options.paths if path.isdecimal()]
             if numbers and "--opset" in parser._option_string_actions:
-                raise Misuse(f"{numbers[0]!r} is no model; an opset is given by --opset {numbers[0]}", parser)
+                raise Misuse(f"{numbers[0]!r} is not a model; an opset is given by --opset {numbers[0]}", parser)
             raise Misuse("give one model and its output, or --out-dir for several models", parser)
         options.model, options.output = [*options.paths, None][:2]
 

@@ -239,7 +239,7 @@ def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
     if narrow is None or source not in NARROW:
         raise CannotConvert(
             question,
-            "the node reinterprets the bits of 2- or 4-bit integers as a type that is no integer",
+            "the node reinterprets the bits of 2- or 4-bit integers as a type that is not an integer",
             supported="integers",
         )
     wide = str(node.build.Cast(node.input(0), to=narrow.carrier))

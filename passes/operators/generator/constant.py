@@ -68,7 +68,7 @@ def constant_to_initializer(node: Node) -> Replacement:
     if scope.graph is None:
         raise CannotConvert(
             node,
-            "the constant is no float and is in a function, which cannot hold an initializer",
+            "the constant is not a float and is in a function, which cannot hold an initializer",
             supported="float constants",
         )
     output = node.outputs[0]

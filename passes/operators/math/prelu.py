@@ -53,7 +53,7 @@ def slope_as_vector(node: Node) -> Replacement:
     if longer[0] < 0 or run != slopes or not all(isinstance(dim, int) for dim in run):
         raise CannotConvert(
             node,
-            "the slope is no scalar, has no value for each channel, and does not have the shape of the last axes of x",
+            "the slope is neither a scalar, nor one value for each channel, nor has it the shape of the last axes of x",
         )
     if 0 in x:
         return node.input(0)

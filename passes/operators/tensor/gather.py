@@ -83,7 +83,7 @@ def slices_side_by_side(node: Node) -> str:
     build, x, axis = node.build, node.input(0), node.attributes.get("axis", 0)
     held = node.scope.array(node.input(1))
     if held is None:
-        raise CannotConvert(node, f'the indices "{node.input(1)}" are no constant', supported="constant indices")
+        raise CannotConvert(node, f'the indices "{node.input(1)}" are not constant', supported="constant indices")
     runs: list[list[int]] = []
     for index in map(int, held.reshape(-1)):
         if runs and index == runs[-1][-1] + 1 and index:  # -1 ends a run, as 0 begins at the other end

@@ -294,7 +294,7 @@ def blocks_side_by_side(node: Node) -> str:
     pads = node.scope.ints(node.input(1))
     axes = node.scope.ints(node.input(3)) if node.input(3) else list(range(rank))
     if pads is None or axes is None:
-        raise CannotConvert(node, f'the pads "{node.input(1)}" are no constant', supported="constant pads")
+        raise CannotConvert(node, f'the pads "{node.input(1)}" are not constant', supported="constant pads")
     dims = list(node.scope.shape(x) or [])
     for axis, begin, end in zip((axis % rank for axis in axes), pads, pads[len(axes) :], strict=False):
         if begin < 0 or end < 0:

@@ -61,7 +61,7 @@ def test_what_is_written_is_onnx(here, capsys, name):
     code, _, err = told(capsys, f"convert in.onnx {name} --opset 13")
     assert (code, err) == (
         2,
-        f"opshift: {name} is no ONNX file name, and opshift writes ONNX; give a name that ends in .onnx\n",
+        f"opshift: {name} is not an ONNX file name; give a name that ends in .onnx\n",
     )
     assert not (here / name).exists()
 
@@ -83,7 +83,7 @@ VERBS = "convert, inline, fold, optimize, extract, merge, strip, fill, verify, d
         ("convrt in.onnx", "unknown command 'convrt'; did you mean convert?"),
         ("simplify in.onnx", "unknown command 'simplify'; type: opshift optimize IN OUT"),
         ("convert-version in.onnx", "unknown command 'convert-version'; type: opshift convert IN OUT --opset N"),
-        ("convert in.onnx out.onnx 13", "'13' is no model; an opset is given by --opset 13"),
+        ("convert in.onnx out.onnx 13", "'13' is not a model; an opset is given by --opset 13"),
         ("verify in.onnx", "the following arguments are required: AFTER"),
     ],
 )

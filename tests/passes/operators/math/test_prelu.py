@@ -70,7 +70,7 @@ def test_slopes_across_channels_are_refused_below_7():
         "y = PRelu(x, s)",
         7,
         6,
-        "has no value for each channel",
+        "nor one value for each channel",
         inputs="float[2,3,4] x, float[2,1,1] s",
         outputs="float[2,3,4] y",
     )
