@@ -7,6 +7,8 @@ import pytest
 from opshift.cli import main as cli
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.mark.parametrize(
     "body",

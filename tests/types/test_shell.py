@@ -11,6 +11,8 @@ from tests.types import cases as _cases  # noqa: F401  adds them
 from tests.types import judge
 from tests.types.case import CASES, normal
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.fixture
 def convert(tmp_path, capsys):

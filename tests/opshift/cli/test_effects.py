@@ -11,6 +11,8 @@ from opshift.cli import elsewhere
 from opshift.cli import main as cli
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from opshift.verification import verify
 from opshift.verification.engines import EngineError
 from tests.support import model
 
-pytestmark = pytest.mark.posix
+pytestmark = [pytest.mark.posix, pytest.mark.usefixtures("in_this_process")]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "encoder.onnx"
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}

@@ -20,7 +20,11 @@ from opshift.files import copying, external, model_file
 from tests.opshift.files.weights import WEIGHT, listing, saved, source
 from tests.support import evaluate, model
 
-pytestmark = [pytest.mark.posix, pytest.mark.usefixtures("small_files_are_lazy")]
+pytestmark = [
+    pytest.mark.posix,
+    pytest.mark.usefixtures("small_files_are_lazy"),
+    pytest.mark.usefixtures("in_this_process"),
+]
 
 X = np.array([[1, 5, 2]], np.float32)
 

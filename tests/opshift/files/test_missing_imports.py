@@ -12,6 +12,8 @@ from opshift.cli import main as cli
 from opshift.verification.engines import OnnxRuntime
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 BODY = "a = com.microsoft.FastGelu(x) y = com.microsoft.QuickGelu(a)"
 
 

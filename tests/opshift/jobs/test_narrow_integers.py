@@ -14,6 +14,8 @@ import opshift
 from opshift.cli.main import main
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 T = TensorProto
 BODY = "a = Add(x, one) b = Mod(a, five) y = Gather(t, b)"
 CONSTANTS = "int64 one = {1}, int64 five = {5}, float[5] t = {0, 1, 2, 3, 4}"

@@ -20,6 +20,8 @@ from tests.passes.operators.shared.classical.ensembles import (
     stump,
 )
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 def test_small_probabilities_of_a_logistic_classifier_are_equal():
     """They come out of the kernel in float32, as 1 minus a number near 1, whatever its input is."""

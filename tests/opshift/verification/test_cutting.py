@@ -1,6 +1,7 @@
 """A part is run in its place in the whole model; two joined models in turn."""
 
 import numpy as np
+import pytest
 from opshift.passes.inputs.parts import part_of
 from opshift.passes.surgery.extraction import cut_out, find_border, types_of
 
@@ -10,6 +11,8 @@ from opshift.verification.side import Side
 from opshift.verification.verify import apart
 from opshift.verification.whole import too_large
 from tests.support import model
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def whole():

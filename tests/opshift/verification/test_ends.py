@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import pytest
 from onnx import TensorProto
 from opshift.passes.types.ends import Probe, probes
 from opshift.passes.types.wanted import types
@@ -11,6 +12,8 @@ from opshift.verification.ends import compare_runs, run_ends
 from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.side import Side
 from tests.support import model
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 T = TensorProto
 SOURCE = model(

@@ -8,6 +8,8 @@ from opshift.verification.engines import OnnxRuntime
 from opshift.verification.side import Side
 from tests.passes.operators.shared.classical.ensembles import listed, lowered, model, random_tree, stump
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 ROWS = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
 
 

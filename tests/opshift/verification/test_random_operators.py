@@ -8,6 +8,8 @@ from opshift.verification.random_operators import collect_samples, tells, unlike
 from opshift.verification.side import Side
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 IO = {"inputs": "float[N,640] x", "outputs": "float[N,640] y"}
 NORMAL = "g = RandomNormalLike(x) y = Add(x, g)"
 

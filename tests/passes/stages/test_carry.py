@@ -18,7 +18,7 @@ from opshift.cli.main import main
 from tests.support import model
 
 T = TensorProto
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("in_this_process")]
 NARROW = model("y = Cast<to=17>(x)", 19, inputs="float[4] x", outputs="float8e4m3fn[4] y")
 INSIDE = model("b = Cast<to=16>(x) c = Add(b, b) y = Cast<to=1>(c)", 21, inputs="float[N] x", outputs="float[N] y")
 

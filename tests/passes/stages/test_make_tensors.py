@@ -10,6 +10,8 @@ from opshift.passes.stages.stage import Facts
 from opshift.cli.main import main
 from tests.classical import store
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 ZIPPED = store.read("forest_zipmap")[0]
 
 

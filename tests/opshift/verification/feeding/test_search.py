@@ -84,6 +84,7 @@ there is to reflect, for which onnxruntime before 1.25 returns what lies behind 
 MARKS = dict.fromkeys(UNTOLD, pytest.mark.newest) | {("windows", 17): pytest.mark.long}
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("demand", "opset"),
     [
@@ -99,6 +100,7 @@ def test_what_a_graph_demands_is_found(demand, opset):
     assert (found.status, found.why) == ("equal", "")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_fits_at_once_is_not_looked_for(monkeypatch):
     monkeypatch.setattr(search.Search, "find", lambda *_: pytest.fail("it fits"))
     source = model("y = Gather(w, i)", 17, inputs="int64[N] i", outputs="float[N,3] y", constants=weights(w=(2, 3)))
@@ -112,6 +114,7 @@ RATES = (
 HELD = "int64 r = {16000}, int64[2] s = {-1, 512}, int64[2] t = {-1, 320}"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_each_constant_that_an_input_is_compared_with_has_its_turn():
     """Both branches run, each on a size that it takes."""
     source = model(RATES, 17, inputs="float[N,T] x, int64 rate", outputs="float[A,B] y", constants=HELD)
@@ -128,6 +131,7 @@ def test_sizes_are_looked_for_before_other_numbers():
     assert (first["rate"], first["x"][1] % 512) == (16000, 0)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_differs_behind_a_constant_is_seen():
     """No random number would be 16000."""
     body = "c = Equal(rate, r) f = Cast<to=1>(c) {} y = Add(x, g)"
@@ -136,6 +140,7 @@ def test_what_differs_behind_a_constant_is_seen():
     assert opshift.verify(before, after).status == "different"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_sums_of_sizes_are_computed():
     source = model(
         "a = Concat<axis=1>(p, x) y = Add(a, m)",
@@ -147,6 +152,7 @@ def test_sums_of_sizes_are_computed():
     assert opshift.verify(source, source).inputs[1] == {"p": [2, 24], "x": [2, 32], "m": [2, 56]}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_indices_cover_the_table():
     """Of 50 entries the last differs."""
     io = {"inputs": "int32[200] i", "outputs": "float[200] y"}
@@ -165,6 +171,7 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     assert "onnxruntime: found no inputs that the first model accepts" in found.why
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_sizes_are_not_looked_for_where_they_cannot_help():
     """The kernel has 5 channels, whatever size the image has."""
     body, constants = "a = Abs(x) y = Conv(a, w)", weights(w=(2, 5, 3, 3))
@@ -205,6 +212,7 @@ def test_few_numbers_are_of_both_signs(shape, seed):
     assert verify_sides(*sides, grade="close", wanted=read_options(seed=seed)).status == "different"
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("kind", ["float", "float16"])
 @pytest.mark.parametrize("shape", ["N,3", "64", "1,3,4,4"])
 @pytest.mark.parametrize("grade", ["exact", "close"])
@@ -218,6 +226,7 @@ def test_numbers_lie_beyond_the_bounds_that_networks_have(kind, shape, grade):
         assert opshift.verify(one, other).status == "different"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_numbers_lie_near_a_threshold():
     io = {"inputs": "float[4,64] x", "outputs": "float[4,64] y"}
     one, other = (model(f"y = {text}(x)", 18, **io) for text in ("Relu", "ThresholdedRelu<alpha=0.001>"))

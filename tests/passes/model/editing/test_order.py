@@ -12,6 +12,8 @@ from opshift.cli.main import main
 from opshift.verification.engines import OnnxRuntime
 from tests.support import model
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 BODY = """
     a = Relu(x) c = Greater(s, zero)
     y = If(c) <then_branch = t () => (float[2] p) { d = Add(a, a) e = Neg(d) p = Exp(e) },
