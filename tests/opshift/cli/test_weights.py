@@ -45,10 +45,13 @@ def test_external_data_go_along_to_another_folder(tmp_path):
     assert cli.main(["convert", str(path), str(there / "out.onnx"), "--opset", "13"]) == 0
     assert listing(there) == ["data", "out.onnx"]
     assert evaluate(onnx.load(there / "out.onnx"), {"x": np.ones((1, 3), np.float32)})[0] == 2
-    assert cli.main(["convert", str(path), str(there / "again.onnx"), "--opset", "13"]) == 6, (
-        "data would be overwritten"
-    )
-    assert listing(there) == ["data", "out.onnx"]
+    assert cli.main(["convert", str(path), str(there / "again.onnx"), "--opset", "13"]) == 0, "the data are the same"
+    assert listing(there) == ["again.onnx", "data", "out.onnx"]
+    other = bytes((there / "data/weights.bin").stat().st_size)
+    (there / "data/weights.bin").write_bytes(other)
+    assert cli.main(["convert", str(path), str(there / "more.onnx"), "--opset", "13"]) == 6, "data would be overwritten"
+    assert (there / "data/weights.bin").read_bytes() == other
+    assert listing(there) == ["again.onnx", "data", "out.onnx"]
 
 
 def test_external_data_outside_the_folder_are_refused(tmp_path, capsys):
