@@ -146,7 +146,10 @@ def _describe_model(
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
-    rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
+    rows += [
+        (f"{kind} weights", f"{several(one.tensors, 'tensor')}, {_bytes(one.bytes)}")
+        for kind, one in held.weights.items()
+    ]
     rows.append(("nodes by type", ", ".join(f"{kind} {count}" for kind, count in held.types.items())))
     rows += _narrower("int64", "int32", "int64=int32", held.int64, verbose=verbose)
     rows += _narrower("float", "float16", "float16", held.float16, verbose=verbose)

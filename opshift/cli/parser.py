@@ -297,10 +297,12 @@ def _targets(parser: argparse.ArgumentParser) -> None:
 
 
 def _probe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", required=True, help="its name, such as openvino or mnn")
+    parser.add_argument("--backend", required=True, help="the backend's name, such as openvino or mnn")
     options.add_interpreter(parser)
-    parser.add_argument("--keep", metavar="FILE", help="keep what is found of each operator, and go on from there")
-    parser.add_argument("--quick", action="store_true", help="few samples of each operator, no other shapes and types")
+    parser.add_argument("--keep", metavar="FILE", help="save results in this file, and continue from it")
+    parser.add_argument(
+        "--quick", action="store_true", help="test few samples of each operator, and no other shapes and types"
+    )
     parser.add_argument("--output", metavar="FILE", help="where to write (default: standard output)")
     parser.add_argument("--models", metavar="FOLDER", help="also test the calls in the models of this folder")
     parser.add_argument("--op", action="append", default=[], help="test only this operator. Repeatable")
