@@ -57,7 +57,10 @@ def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
     role_of = {}
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
-        role_of[dim] = next(named, None) or _guess_role(taken, *places[0])
+        role = next(named, None)
+        if role == BATCH and len(dim) == 1 and all(axis and _sizes(taken[name])[0] for name, axis in places):
+            role = None  # n boxes of one image
+        role_of[dim] = role or _guess_role(taken, *places[0])
     if PAST in role_of.values():
         return role_of
     return {dim: SEQUENCE if role == TOTAL else role for dim, role in role_of.items()}

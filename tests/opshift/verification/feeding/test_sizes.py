@@ -39,6 +39,8 @@ def plan(taken, body="y = Relu(x)", constants=""):
         ("float[seq_len,batch_size,8] x", "sequence batch"),
         ("float[batch,12,past_sequence_length,64] x", "batch past"),
         ("float[batch,num_boxes,4] x", "batch count"),
+        ("float[1,n,4] x, float[1,80,n] z", "sequence"),
+        ("float[seq,n,8] x, float[1,n,8] h", "sequence batch"),
         ("float[total_length] x", "sequence"),
         ("float[past_length] x, float[total_length] z", "past total"),
         ("float[num_frames] x", "sequence"),
