@@ -162,7 +162,7 @@ def _make_model_of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) ->
 def _rename_ends(model: ModelProto, like: GraphProto) -> ModelProto:
     """Give the body's own inputs and its outputs the names that they have in another body.
 
-    An inner value that has one of these names already gets a new one: names are taken for the same value.
+    An inner value that already has one of these names gets a new one, as equal names mean equal values in a proof.
     """
     own = [*zip(model.graph.input, like.input, strict=False), *zip(model.graph.output, like.output, strict=False)]
     names = {old.name: new.name for old, new in own[: len(like.input)] if old.name != new.name}

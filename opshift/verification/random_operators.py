@@ -20,9 +20,7 @@ GENERATORS = frozenset(
 
 
 def remove_seeds(model: ModelProto) -> ModelProto:
-    """Copy a model without seeds, as no other form draws the same numbers from a seed. Runs before samples are
-    taken.
-    """
+    """Copy a model without seeds, for samples: a replacement draws other numbers from the same seed anyway."""
     copy = copy_model(model)
     for body in bodies(copy):
         for node in body.node:

@@ -423,7 +423,7 @@ def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
 def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
     """List all operators that the backend lacks, of ONNX and of other domains that the model uses.
 
-    Runs before each attempt.
+    The model's functions are among them if the backend does not read functions. Runs before each attempt.
     """
     missing = backend.missing("", targets[""])
     if _ML in targets:

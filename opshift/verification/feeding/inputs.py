@@ -135,7 +135,7 @@ def _plan(side: Side, problem: Problem) -> Plan:
 def _search_feeds(side: Side, run: Run, problem: Problem, open_marked: Callable[[], Run]) -> Iterator[Fed]:
     """Yield inputs of the sizes that users feed; search for others where the model does not run on these.
 
-    Each number that the model compares an input with has its turn, as the model does something else for it.
+    Each run feeds another number that the model compares an input with, as the model may take another branch for it.
     """
     wanted, why = problem.wanted, ""
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
@@ -183,7 +183,8 @@ def _feed_many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Ite
 def _near(plan: Plan, base: Choice, number: int, compared: Container[str]) -> Iterator[Choice]:
     """Yield choices near one that runs: multiples of its sizes, and several samples, as far as the model takes them.
 
-    Numbers for inputs that are `compared` with constants are left out first, as each constant has its turn.
+    Inputs that are `compared` with constants first lose the number that the search found for them: each run feeds
+    another of these constants.
     """
     batches = {dim: size for dim, size in list(plan.sizes(number))[-1].items() if plan.roles[dim] == BATCH}
     turned = replace(base, fills={name: fill for name, fill in base.fills.items() if name not in compared})

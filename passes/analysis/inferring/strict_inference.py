@@ -32,7 +32,7 @@ def contradiction(source: ModelProto, *, checked: bool = True) -> str:
     return ""
 
 
-def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
+def _infer_without_declarations(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
     """Infer the shapes of these values without their declarations."""
     light = without_weights(model, checked=True)
     for value in declarations(light):
@@ -53,7 +53,7 @@ def mend(model: ModelProto, source: ModelProto) -> list[Change]:
     """
     state_all(*census([*reversed(model.functions), model.graph]))
     declared = claims.find_declared(source)
-    known = _beside(model, declared)
+    known = _infer_without_declarations(model, declared)
     claims.mend(model, known)
     if contradiction(model):
         claims.open_unconfirmed(model, declared, known)

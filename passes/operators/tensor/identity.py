@@ -30,7 +30,7 @@ def copy_sequence(node: Node) -> Replacement:
     return str(node.build.SequenceErase(node.build.SequenceInsert(node.input(0), element)))
 
 
-@says("Replaced Identity by Concat of one tensor, or by Reshape to the shape that it has")
+@says("Replaced Identity by Concat of one tensor, or by Reshape to the same shape")
 def joined_alone(node: Node) -> str:
     x, build = node.input(0), node.build
     elem_type, rank = node.scope.elem_type(x), node.scope.rank(x)
