@@ -219,7 +219,7 @@ def list_measurements(found: Verification) -> list[str]:
         digits = next(d for d in (1, 2, 9) if d > 8 or f"{worst.difference:.{d}g}" != f"{worst.allowed:.{d}g}")
         apart, allowed = (f"{number:.{digits}g}" for number in (worst.difference, worst.allowed))
         lines.append(f"{agree}largest difference {apart}, allowed {allowed}{whose}")
-    elif is_inside and found.engine and not any(output.why for output in found.outputs):
+    elif is_inside and found.engine and all(output.is_same for output in found.outputs):
         lines.append("the outputs of the whole models are the same")
     elif is_inside and not found.engine:
         lines.append("the outputs of the whole models were not compared")
@@ -227,7 +227,8 @@ def list_measurements(found: Verification) -> list[str]:
         worst_region = max(found.regions, key=lambda region: region.difference)
         if worst_region.difference:
             said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"
-            lines.append(f"largest difference of a changed part {said}")
+            same = "the outputs of the whole models are the same: " if found.engine else ""
+            lines.append(f"{same}largest difference of a changed part {said}")
     if found.inputs:
         shown = Counter(_shapes(run) for run in found.inputs)
         told = [

@@ -263,7 +263,9 @@ def test_back_from_bfloat16_its_rounding_is_allowed_to_go(k, status):
         constants=f"bfloat16[1] k = {{{np.float32(k).view(np.uint32) >> 16}}}, bfloat16[1] j = {{16256}}",
     )
     back, held = narrowed(source, "float32")
-    assert proved(source, back, held).status == status
+    found = proved(source, back, held)
+    assert found.status == status
+    assert [remark.startswith('output "y" moves by 0.0') for remark in found.remarks] == [True] * found.equal
 
 
 def test_a_mask_keeps_its_number_where_scores_are_larger_than_they_were_seen():

@@ -67,3 +67,17 @@ def test_a_difference_inside_is_told_beside_outputs_that_agree():
     )  # of which there is no distance
     found = replace(found, outputs=(OutputReport("y", 1e-6, 1e-4, is_same=False), infinite))
     assert summary(found)[1] == 'largest difference 1e-06, allowed 0.0001 (output "y")'
+
+
+def test_outputs_that_are_the_same_are_told_beside_a_part_that_rounds():
+    part = Finding(("Exp",), ("Exp",), ("a",), ("a",), ("a",), difference=3e-5, allowed=0.2, is_same=False)
+    found = Verification("equal", engine="onnxruntime", outputs=(OutputReport("y"),), regions=(part,))
+    told = "largest difference of a changed part 3e-05, allowed 0.2"
+    assert summary(found)[1] == f"the outputs of the whole models are the same: {told}"
+    assert summary(replace(found, engine=""))[1] == told
+
+
+def test_random_outputs_are_not_called_the_same():
+    drawn = OutputReport("y", is_same=False, is_random=True)
+    found = Verification("different", engine="onnxruntime", outputs=(drawn,), tensor="r", node="r", op="Exp", why="2")
+    assert summary(found)[1:] == ["random outputs, compared by type and shape: y"]
