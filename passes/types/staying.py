@@ -507,7 +507,7 @@ class Staying:
                     self.problem.stay(place.groups[index][group], "mean and variance keep their type")
 
     def exponential(self, place: Place, index: int, node: NodeProto) -> None:
-        """Exp and Pow, as far as nothing was seen of them."""
+        """Exp, Pow and Mul by a large constant, as far as nothing was seen of them."""
         elem_type = self._is_narrowed(place, index)
         if not elem_type or (self._ranges is not None and place is self.problem.main):
             return
@@ -515,7 +515,8 @@ class Staying:
         made = place.values.get(node.output[0])
         if made is None or form.most > 1e30:
             return
-        if node.op_type == "Exp":
+        factors = [self.scalar(place.find(name)) for name in node.input] if node.op_type == "Mul" else []
+        if node.op_type == "Exp" or any(factor is not None and abs(factor) > form.most for factor in factors):
             self._keep_unbounded(made, Reason(f"its result may be beyond the range of {form.name}", RANGE))
             return
         squares = node.op_type == "Mul" and node.input[0] == node.input[1]

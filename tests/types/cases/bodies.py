@@ -51,6 +51,24 @@ case(
     weights={"w": normal(8, 8, seed=1), "u": normal(8, 4, seed=2)},
 )
 case(
+    "if_large_factor",  # the logarithm of a spectrum that a branch multiplies by 2^20
+    """(float[2,8] x, bool c) => (float[2,4] y)
+    { h = MatMul(x, w)
+      g = If (c) <then_branch = t () => (float[2,4] o)
+                    { a = Relu(h) m = Mul(a, large) e = Add(m, one) o = Log(e) },
+                  else_branch = e () => (float[2,4] o) { o = Tanh(h) }>
+      y = MatMul(g, u) }""",
+    {"x": X, "c": YES},
+    {"x": X, "c": NO},
+    weights={
+        "w": normal(8, 4, seed=1),
+        "u": normal(4, 4, seed=2),
+        "large": floats(1048576),
+        "one": floats(1),
+    },
+    wide=["m", "e", "o"],
+)
+case(
     "if_of_a_constant",  # a branch is only a constant
     """(float[2,8] x, bool c) => (float[2,4] y)
     { h = MatMul(x, w)
