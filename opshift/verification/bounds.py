@@ -87,8 +87,7 @@ class Closeness:
         """Combine two results into the worse one: the wrong one, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
-        part = max(self.part, other.part)
-        return Closeness(worst.why, worst.difference, worst.allowed, is_same, is_other, part, worst.place)
+        return replace(worst, is_same=is_same, is_other=is_other, part=max(self.part, other.part))
 
 
 SAME = Closeness()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opshift.passes.records import dataclass
+from opshift.passes.records import dataclass, replace
 
 EQUAL, DIFFERENT, UNVERIFIED = "equal", "different", "unverified"
 UNCOVERED = "not covered"
@@ -44,16 +44,8 @@ class OutputReport:
     def worse(self, other: OutputReport) -> OutputReport:
         """Return the wrong one of two reports, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
-        return OutputReport(
-            worst.output,
-            worst.difference,
-            worst.allowed,
-            self.is_same and other.is_same,
-            self.is_random or other.is_random,
-            worst.by_user,
-            max(self.part, other.part),
-            worst.why,
-        )
+        is_same, is_random = self.is_same and other.is_same, self.is_random or other.is_random
+        return replace(worst, is_same=is_same, is_random=is_random, part=max(self.part, other.part))
 
 
 @dataclass(frozen=True)
