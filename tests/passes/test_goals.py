@@ -102,7 +102,7 @@ def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
 def test_for_a_compiler_constants_are_computed_and_nothing_comes_in_that_it_lacks():
     npu = Backend("npu-1", opset=17, folded=True, lacks={("", "Relu"): 1})
     goal = goals.inlining((), None, npu)
-    named = ["convert for npu-1", "optimize for npu-1", "propagate sizes and constants"]
+    named = ["fold what npu-1 lacks", "convert for npu-1", "optimize for npu-1", "propagate sizes and constants"]
     assert [stage.name for stage in goal.stages()] == named
     body = "one = Constant<value_float = 1.0>() half = Exp(one) m = Mul(x, half) y = Abs(m)"
     made = goal.run(model(body, 17, inputs="float[2] x", outputs="float[2] y"), None).model

@@ -153,7 +153,7 @@ def test_gather_of_one_number_drops_the_axis():
 
 def test_gather_that_needs_more_is_refused():
     run_time = {"inputs": "float[N,4] x, int64[2] i", "outputs": "float[A,B] y"}
-    refused("y = Gather(x, i)", "Gather", "no constant", **run_time)
+    refused("y = Gather(x, i)", "Gather", "not constant", **run_time)
     every_second = ", ".join(map(str, range(0, 40, 2)))
     refused("y = Gather(x, i)", "Gather", "20 runs", constants=f"int64[20] i = {{{every_second}}}", inputs="float[40] x", outputs="float[A] y")  # fmt: skip
     refused("y = Gather(x, i)", "Gather", "rank 2", constants="int64[1,1] i = {0}", inputs="float[4] x", outputs="float[A,B] y")  # fmt: skip
@@ -178,7 +178,7 @@ def test_pad_that_needs_more_is_refused():
     some = {"constants": "int64[8] p = {0,0,1,2,0,0,3,1}", **FREE}
     refused("y = Pad(x, p)", "Pad", "--fix-shape", **some)
     refused('y = Pad<mode="reflect">(x, p)', "Pad", "dynamic length", **some)
-    refused("y = Pad(x, p)", "Pad", "no constant", inputs="float[2] x, int64[2] p", outputs="float[A] y")
+    refused("y = Pad(x, p)", "Pad", "not constant", inputs="float[2] x, int64[2] p", outputs="float[A] y")
     refused("y = Pad(x, p, v)", "Pad", "elements of v", constants="int64[2] p = {0, 1}", inputs="float[2] x, float v", outputs="float[A] y")  # fmt: skip
 
 
