@@ -68,6 +68,7 @@ class Closeness:
         is_other: whether they are unrelated: most elements are far apart.
         part: the share of elements that are wrong.
         place: which of several values it is.
+        counted: whether both are numbers of elements: of integers, those that are other ones.
     """
 
     why: str = ""
@@ -77,6 +78,7 @@ class Closeness:
     is_other: bool = False
     part: float = 0.0
     place: int = 0
+    counted: bool = False
 
     @property
     def share(self) -> float:
@@ -196,7 +198,8 @@ def _judge_decisions(runs: Runs) -> Closeness:
         return Closeness(why, is_same=False, is_other=is_other)
     count = float(np.count_nonzero(apart))
     part = count / a.size
-    return Closeness("" if count <= allowed else why, count, allowed, is_same=False, is_other=is_other, part=part)
+    why = "" if count <= allowed else why
+    return Closeness(why, count, allowed, is_same=False, is_other=is_other, part=part, counted=True)
 
 
 def _leans(a: Array, b: Array) -> bool:

@@ -35,6 +35,7 @@ class OutputReport:
     by_user: bool = False
     part: float = 0.0
     why: str = ""
+    counted: bool = False
 
     @property
     def share(self) -> float:
@@ -208,9 +209,11 @@ def list_measurements(found: Verification) -> list[str]:
             if is_inside and not any(output.why for output in found.outputs)
             else ""
         )
-        digits = next(d for d in (1, 2, 9) if d > 8 or f"{worst.difference:.{d}g}" != f"{worst.allowed:.{d}g}")
+        lengths = (9,) if worst.counted else (1, 2, 9)
+        digits = next(d for d in lengths if d > 8 or f"{worst.difference:.{d}g}" != f"{worst.allowed:.{d}g}")
         apart, allowed = (f"{number:.{digits}g}" for number in (worst.difference, worst.allowed))
-        lines.append(f"{agree}largest difference {apart}, allowed {allowed}{whose}")
+        said = "elements that differ:" if worst.counted else "largest difference"
+        lines.append(f"{agree}{said} {apart}, allowed {allowed}{whose}")
     elif is_inside and found.engine and all(output.is_same for output in found.outputs):
         lines.append("the outputs of the whole models are the same")
     elif is_inside and not found.engine:

@@ -442,8 +442,9 @@ class OutputJudge:
         if closeness.why and getattr(a, "dtype", None) == getattr(b, "dtype", ()):
             place = self.names.index(name)
             closeness = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._run_moved(given)))
+        apart, allowed, counted = closeness.difference, closeness.allowed, closeness.counted
         return OutputReport(
-            name, closeness.difference, closeness.allowed, is_same=False, part=closeness.part, why=closeness.why
+            name, apart, allowed, is_same=False, part=closeness.part, why=closeness.why, counted=counted
         )
 
     def _run_moved(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -298,3 +298,8 @@ def test_weights_of_a_branch_are_rounded_as_well(held, status):
     constants = f"float tiny = {{1e-9}}, float low = {{-1e9}}, float k = {{100}}, float h = {{{held}}}"
     found = verify(*texts, constants=constants, outputs="float y")
     assert found.status == status, str(found)
+
+
+def test_integers_that_differ_are_counted():
+    found = verify("y = ArgMax<axis=1>(x)", "y = ArgMin<axis=1>(x)", outputs="int64[N,1] y")
+    assert str(found).splitlines()[1] == "elements that differ: 1, allowed 0"
