@@ -9,7 +9,8 @@ from math import log, prod, sqrt
 from opshift.passes.analysis import scope as scopes
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.model import numbers, tensor_data, tensors
-from opshift.passes.model.messages import NodeProto, TensorProto, normalize_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, ValueInfoProto, normalize_domain
+from opshift.passes.model.types import is_fixed
 from opshift.passes.types import constants, masks, vanishing
 from opshift.passes.types.constants import Numbers
 from opshift.passes.types.formats import FORMATS, Format, is_narrower
@@ -26,6 +27,8 @@ METADATA = "opshift.types"
 
 _HEAD, _HEAD_REAL = 4.0, 2.0
 """How much larger numbers may be than those seen, on inputs that were drawn and on those of a user."""
+_SOUND_AXES = 2
+"""The most axes of an input that may be a sound."""
 _SQUARED = ("Pow", "ReduceSumSquare", "Square")
 _MANY = 1024
 """Elements, of which a sum in a narrow type is not made."""
@@ -39,6 +42,12 @@ _STEPS_OF_GUARD = 16
 _ANGLE = 16.0
 """Angles beyond this one are too far apart in a narrow type."""
 _COORDINATES = 256.0
+
+
+def _may_be_sound(value: ValueInfoProto) -> bool:
+    """Whether an input may be a sound of any length. Noise has no tones, and a few samples no loud ones."""
+    kind = value.type.tensor_type
+    return kind.elem_type == T.FLOAT and 0 < len(kind.shape.dim) <= _SOUND_AXES and not is_fixed(kind.shape.dim[-1])
 
 
 class Staying:
@@ -68,6 +77,8 @@ class Staying:
         self._ranges: dict[str, Range] | None = dict(seen.ranges) if seen is not None else None
         self._keeps_masks = seen is not None and seen.exact_masks
         self._head = _HEAD_REAL if seen is not None and seen.real else _HEAD
+        of_sounds = seen is not None and not seen.real and any(map(_may_be_sound, problem.model.graph.input))
+        self._sees_squares = seen is not None and not of_sounds
 
     def find(self) -> None:
         """Find all reasons."""
@@ -509,7 +520,7 @@ class Staying:
     def exponential(self, place: Place, index: int, node: NodeProto) -> None:
         """Exp, Pow and Mul by a large constant, as far as nothing was seen of them."""
         elem_type = self._is_narrowed(place, index)
-        if not elem_type or (self._ranges is not None and place is self.problem.main):
+        if not elem_type or (self._sees_squares and place is self.problem.main):
             return
         form = self.format(elem_type)
         made = place.values.get(node.output[0])

@@ -243,3 +243,25 @@ case(
     },
     wide=["s", "q", "p", "l"],
 )
+
+
+def _sound(samples: int = 4096) -> np.ndarray:
+    """As loud as a sound can be: a square wave of 437.5 Hz."""
+    return np.sign(_tone(437.5 / 16000, samples) + np.float32(1e-3))
+
+
+case(
+    "spectrum_of_any_length",  # a sound is padded to a window: 16 samples of it are silent
+    """(float[1,samples] audio) => (float[1,4] y)
+    { d = Pad(audio, pads) s = Slice(d, first, last, axes) h = MatMul(s, w) p = Mul(h, h) e = Add(p, one) y = Log(e) }""",
+    {"audio": _sound()[None]},
+    weights={
+        "pads": integers([0, 0, 0, 512]),
+        "first": integers([0]),
+        "last": integers([512]),
+        "axes": integers([1]),
+        "w": np.sin(2 * np.pi * np.arange(512)[:, None] * np.array([3, 14, 20, 42]) / 512).astype(np.float32),
+        "one": floats(1),
+    },
+    wide=["p", "e", "y"],
+)
