@@ -254,6 +254,8 @@ def off_by(expected: Any, actual: Any, within: float) -> tuple[str, float]:
     a, b = a.astype(np.complex128), b.astype(np.complex128)
     finite = np.isfinite(a)
     if not np.array_equal(finite, np.isfinite(b)):
+        if not finite.any():
+            return "the source has no finite number there; try --inputs FILE.npz with real data", math.inf
         return "not finite elsewhere", math.inf
     largest = np.abs(a[finite]).max(initial=0)
     apart = np.abs(a[finite] - b[finite]).max(initial=0)

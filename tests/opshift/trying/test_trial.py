@@ -84,6 +84,7 @@ def test_an_interpreter_without_it_is_a_usage_error_in_one_sentence(here, capsys
         ([0.0], [1e-9], "off by 1e-09 where the largest element is 0"),
         ([np.inf, 1.0], [np.inf, 1.0], ""),
         ([np.nan, 1.0], [1.0, 1.0], "not finite elsewhere"),
+        ([np.nan, np.nan], [1.0, 1.0], "the source has no finite number there; try --inputs FILE.npz with real data"),
         ([1], [2], "other values"),
         ([1], [1.0], "float64 instead of int64"),
         ([1.0], [[1.0]], "shape [1, 1] instead of [1]"),
