@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from opshift.jobs.loading import describe_crash
 from opshift.jobs.measuring import Deviation, Measured, compare, measure
 from opshift.passes.changes import Allowance, Result, TypesReport
 from opshift.passes.goals import Goal
@@ -108,7 +109,8 @@ def verify(
     if missed is not None:
         why = missed.why or f"it moves by {missed.error:.2g}, allowed {missed.allowed:.2g}"
         return replace(found, status=DIFFERENT, tensor=missed.output, why=why)
-    return found
+    crash = describe_crash(after) if TensorProto.FLOAT16 in narrowed.types.mapping.values() else ""
+    return replace(found, remarks=(*found.remarks, crash)) if crash else found
 
 
 def _of_integers(base: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked) -> Verification:

@@ -73,7 +73,7 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     Raises:
         Ended: the process crashed, for example as an engine ran a damaged model.
     """
-    if _is_watched():
+    if is_watched():
         return function(*arguments, **named)
     work = partial(function, *arguments, **named)
     try:
@@ -91,7 +91,7 @@ def each(
     Results come in the order in which they are ready. All processes end when this process ends, or when the generator
     is closed. A long wait does not end one, as an item may be large.
     """
-    if _is_watched():
+    if is_watched():
         for place, item in enumerate(items):
             yield place, function(item)
         return
@@ -127,7 +127,7 @@ def each(
 
 def forks() -> bool:
     """Tell whether `call` forks; the function need not be picklable then."""
-    return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and not _is_watched()
+    return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and not is_watched()
 
 
 def end_after(seconds: int) -> None:
@@ -180,7 +180,7 @@ def silence() -> None:
         os.dup2(nowhere, stream)
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
     """Whether this process belongs to a pool, or cannot start another like itself. Then a call stays in this
     process.
     """
