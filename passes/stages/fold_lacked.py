@@ -8,6 +8,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass
 from opshift.passes.stages.reach import Reach
 from opshift.passes.stages.stage import Facts
@@ -47,7 +48,7 @@ class FoldLacked:
             for op, family in {**FAMILIES, **BY_NAME}.items()
             if lacked & (family.anchors | family.also) and not op[0]
         ]
-        ops = {op for op in written_with_lacked if schemas.since(*op, newest) and self.backend.has(*op, newest)}
+        ops = {op for op in written_with_lacked if schemas.since(*op, newest) and self._reads(op, newest)}
         own, result = imports.opsets(model).get("", 1), unchanged
         for opset in sorted({max(own, min(schemas.versions(*op))) for op in ops}):
             lifted = result.join(Reach({"": opset}).apply(model, facts, allowance)) if opset > own else result
@@ -57,3 +58,7 @@ class FoldLacked:
             if folded.changes and folded.model is not None:
                 model, result = folded.model, lifted.join(folded)
         return result
+
+    def _reads(self, op: Op, opset: int) -> bool:
+        """Whether the backend has an operator, and a call of it ran where calls were measured."""
+        return self.backend.has(*op, opset) and (not self.backend.measured or op in self.backend.measured)

@@ -79,6 +79,14 @@ def test_a_model_goes_no_further_than_what_comes_in_needs(tmp_path):
     assert [entry.version for entry in result.model.opset_import] == [13]
 
 
+@pytest.mark.parametrize(("ran", "ops"), [("Relu", ["ReduceL2"]), ("GlobalLpPool", ["GlobalLpPool"])])
+def test_only_what_ran_comes_in_where_calls_were_measured(tmp_path, ran, ops):
+    text = f'name = "npu"\nsource = "s"\n[versions."1"]\nopset = 17\nlacks = ["ReduceL2"]\n[versions."1".measured]\n{ran} = "4"\n'
+    (tmp_path / "npu.toml").write_text(text)
+    source = model("y = ReduceL2<axes = [2, 3]>(x)", 13, inputs="float[1,2,3,4] x", outputs="float[1,2,1,1] y")
+    assert [node.op_type for node in folded(source, str(tmp_path / "npu.toml")).model.graph.node] == ops
+
+
 @pytest.mark.parametrize(("sizes", "is_read"), [("1,2,6", True), ("1,2,N", False)])
 def test_sizes_are_computed_for_a_backend_without_shape(sizes, is_read):
     """QNN runs behind onnxruntime, which computes sizes first."""
