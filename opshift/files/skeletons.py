@@ -184,7 +184,7 @@ class _Thinning:
 
 
 def _is_list(data: Buffer, start: int, end: int) -> bool:
-    """Whether an attribute begins as a list of numbers or strings, and has no tensors.
+    """Find attributes that protobuf parses faster: those that begin with a list of numbers or strings, without tensors.
 
     A tree ensemble has lists of millions. protobuf reads them at once, which takes seconds here, field by field.
     """

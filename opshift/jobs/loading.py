@@ -33,7 +33,7 @@ def describe_crash(side: Side) -> str:
 
 
 def _crashes(model: ModelProto, *without: str) -> bool:
-    """Whether a process that loads a model crashes. A model that is refused crashes nothing."""
+    """Load a model in another process to see if that crashes. A refused model does not count as a crash."""
     try:
         isolation.call(_load, model.SerializeToString(), without)
     except isolation.Ended as ended:

@@ -383,10 +383,9 @@ def _with_infinities(values: Array, wide: Array) -> Array:
 
 
 def is_only_one_infinite(a: Any, b: Any) -> bool:
-    """Whether one array has an infinity where the other has a number. Asked of values inside a model, as the largest
-    number of a type is close to infinity by any tolerance.
+    """Check if one array has an infinity where the other has a number, which a tolerance may accept.
 
-    Such values may still yield the same outputs, so they are a reason to look at more nodes, not to call models equal.
+    Called for values inside a model. The outputs may still be the same, so the proof then compares more nodes at once.
     """
     return is_float(a) and is_float(b) and a.shape == b.shape and bool((np.isinf(a) != np.isinf(b)).any())
 

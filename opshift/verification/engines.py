@@ -253,7 +253,7 @@ ENGINES: tuple[type[OnnxRuntime | Reference], ...] = (OnnxRuntime, Reference)
 
 
 def is_rough(engine: object, model: ModelProto) -> bool:
-    """Whether an engine is less exact than a conversion may be. Asked where results differ.
+    """Check if an engine is less exact than the proof asks for, so that a difference may be its own error.
 
     onnxruntime turns by angles of 32 bits where a transform's length is no power of 2: 400 numbers are 3e-4 of their
     scale away, 4,000 are 4e-3.

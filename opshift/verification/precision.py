@@ -29,10 +29,7 @@ def unit(dtype: Any) -> float:
 
 
 def _computes_in_float16(model: ModelProto) -> bool:
-    """Whether a model computes in float16. Its proof then allows what rounding each result to float16 moves.
-
-    It does if it has float16 values and no bfloat16.
-    """
+    """Check if a model has float16 values and no bfloat16, to run it with each result rounded to float16."""
     elem_types: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):

@@ -981,7 +981,7 @@ def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
 
 
 def _is_blind(kind: _Kind) -> bool:
-    """Whether onnx.reference may have run an operator by a newer definition."""
+    """Check if onnx.reference may have run an operator by a newer definition, so that its results prove nothing."""
     if Reference.engine not in kind.engines:
         return False
     versions = _find_blind_operators(kind)

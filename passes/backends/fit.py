@@ -131,10 +131,9 @@ def _convert_for_backend(
                 hopeless[name] = deciding
 
     def blames_opset(conversion: Conversion) -> bool:
-        """Whether a conversion was refused for an operator that the backend has at the opset tried first.
+        """Find conversions whose refusal does not help a user: the backend has the operator at the opset tried first.
 
-        Such refusals say nothing to a user, and are not shown. Example: at opset 12 it has no Sqrt, which it has at the
-        model's opset 15.
+        Such refusals are not shown. Example: at opset 12 it has no Sqrt, which it has at the model's opset 15.
         """
         opset = conversion.attempt.targets[""]
         return any(

@@ -33,10 +33,7 @@ class Window:
         return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
 
     def lacking(self, shape: Sequence[Any]) -> bool:
-        """Whether data of this shape is smaller than the window; False if its sizes are unknown.
-
-        Asked while sizes of inputs are chosen: larger ones are drawn then.
-        """
+        """Check if a feature map is smaller than the window, to choose larger inputs; False if sizes are unknown."""
         seen = shape[self.axis :][: len(self.sizes)]
         if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
             return False
